@@ -25,8 +25,8 @@ PROOF = Certificate(terms=(), objective=(), bound=(), proven=True, by="test")
 class World(Scenario):
     """A scenario with slices and claims."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, *levels: str) -> None:
+        super().__init__(*levels)
         self.slices: list[Slice] = []
         self.device_claims: dict[str, Claim] = {}
         self.are_listed = True

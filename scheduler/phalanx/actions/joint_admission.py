@@ -5,6 +5,9 @@ bound yet, so placements may still change. The joint solution is used only if it
 places more. It helps the gangs of the highest waiting rank that fit if the others are ignored, and it changes
 placements of gangs of the same or of lower rank. In a queue that admits by value, a placed gang may be left
 out for gangs of the same queue and rank with a larger value.
+
+The joint model states all rules of most gangs exactly. Gangs with other rules take part in a second attempt:
+its model leaves these rules out, and its solution is a proposal that `joint_steps.py` places with all rules.
 """
 
 from collections import Counter
@@ -13,9 +16,10 @@ from functools import partial
 from itertools import takewhile
 
 from phalanx.actions.context import Cycle
-from phalanx.actions.demands.demand import Demand, Stage, has_affinity_terms, has_preferred_terms
+from phalanx.actions.demands.demand import Demand, Stage
 from phalanx.actions.demands.demand_queue import rank_of
 from phalanx.actions.demands.member_choice import start_with_others
+from phalanx.actions.joint_steps import JointSteps, without_needed
 from phalanx.actions.limits import CYCLE_JOINT_GANGS_MAX, CYCLE_JOINT_LIMIT, CYCLE_VALUE_QUEUES_MAX
 from phalanx.actions.outcome import Failure
 from phalanx.actions.problems.certificates import certified_again
@@ -23,6 +27,7 @@ from phalanx.actions.problems.joint_problem import (
     WarmStartedProblem,
     has_shares,
     have_compatible_shares,
+    is_modelled,
     joint_problem,
     topology_of,
     with_devices,
@@ -58,6 +63,7 @@ class _JointAdmission:
 
     def improve(self) -> bool:
         has_changed = self._improve(by_value=None, limits=_LIMITS)
+        has_changed |= self._improve(by_value=None, limits=_LIMITS, exactly=False)
         queues = self._queues_by_value()
         for queue in queues:
             limits = JointLimits(deterministic=CYCLE_JOINT_LIMIT / len(queues))
@@ -77,14 +83,21 @@ class _JointAdmission:
             return False
         return queues.inherited(name, lambda queue: queue.admission) is Admission.MOST_VALUE
 
-    def _improve(self, *, by_value: QueueName | None, limits: JointLimits) -> bool:
-        """Keep all placements and place more; or, for the queue `by_value`, leave some of its gangs out."""
-        waiting = self._waiting(by_value)
-        movable = self._movable(waiting[0]) if waiting else []
+    def _improve(self, *, by_value: QueueName | None, limits: JointLimits, exactly: bool = True) -> bool:
+        """Keep all placements and place more; or, for the queue `by_value`, leave some of its gangs out.
+
+        `exactly`: only of gangs that the joint model states exactly.
+        """
+        waiting = self._waiting(by_value, exactly=exactly)
+        movable = self._movable(waiting[0], exactly=exactly) if waiting else []
         if not movable:
             return False
+        if not exactly:
+            known = [*waiting, *(self._outcome.steps[index][0].demand for index in movable)]
+            if all(is_modelled(demand, self._session) for demand in known):
+                return False
         with self._session.respecting_nominations(waiting[0].gang):
-            return self._improve_on(movable, waiting, by_value, limits)
+            return self._improve_on(movable, waiting, by_value, limits, exactly=exactly)
 
     def _improve_on(
         self,
@@ -92,6 +105,8 @@ class _JointAdmission:
         waiting: Sequence[Demand],
         by_value: QueueName | None,
         limits: JointLimits,
+        *,
+        exactly: bool,
     ) -> bool:
         session, outcome = self._session, self._outcome
         begin = movable[0]
@@ -105,21 +120,27 @@ class _JointAdmission:
         ]
         before, with_other_members = dict(outcome.failures), set(outcome.with_other_members)
         rearranged = outcome.isolate_errors(
-            lambda: self._rearranged(placements, movable, waiting, by_value, limits), about=BY
+            lambda: self._rearranged(placements, movable, waiting, by_value, limits, exactly=exactly),
+            about=BY,
         )
         if rearranged is None:
             rearranged, outcome.failures = placements, before
             outcome.with_other_members = with_other_members
         _roll_back(fixed)
-        outcome.steps[begin:] = self._applied(placements, rearranged)
+        outcome.steps[begin:] = self._applied(placements, rearranged, certify_all=not exactly)
         return _gangs(rearranged) != _gangs(placements)
 
     def _applied(
-        self, before: Sequence[DemandPlacement], after: Sequence[DemandPlacement]
+        self,
+        before: Sequence[DemandPlacement],
+        after: Sequence[DemandPlacement],
+        *,
+        certify_all: bool,
     ) -> list[tuple[DemandPlacement, Statement]]:
         """Apply the placements in order. Certify a kept one again if placements that it depends on changed.
 
-        Those are the earlier ones, and for a placement of a joint solution all of them.
+        Those are the earlier ones, and for a placement of a joint solution all of them. `certify_all`: new
+        ones have no proof yet.
         """
         known = set(map(id, before))
         pairs = zip(before, after, strict=False)
@@ -128,15 +149,16 @@ class _JointAdmission:
         steps = []
         for index, placement in enumerate(after):
             depends_on_all = placement.is_joint and unchanged < len(before)
-            if id(placement) in known and (index >= unchanged or depends_on_all):
+            is_old = id(placement) in known
+            if (is_old and (index >= unchanged or depends_on_all)) or (certify_all and not is_old):
                 again = partial(certified_again, problems, placement)
                 placement = self._outcome.isolate_errors(again, about=BY) or placement
             steps.append((placement, apply_placement(self._session, placement)))
         return steps
 
-    def _waiting(self, by_value: QueueName | None) -> list[Demand]:
+    def _waiting(self, by_value: QueueName | None, *, exactly: bool) -> list[Demand]:
         failures = [failure for failure in self._outcome.failures.values() if failure.is_new]
-        demands = [failure.demand for failure in failures if self._may_move(failure.demand)]
+        demands = [each.demand for each in failures if self._may_move(each.demand, exactly=exactly)]
         found = [demand for demand in demands if by_value in (None, demand.gang.queue)]
         return [demand for demand in found if self._are_free_alike(demand, found[0])][:CYCLE_JOINT_GANGS_MAX]
 
@@ -147,26 +169,15 @@ class _JointAdmission:
             return True
         return capacity.respected_by(demand.gang.priority) == capacity.respected_by(other.gang.priority)
 
-    def _may_move(self, demand: Demand) -> bool:
-        """Whether the joint problem models the demand exactly.
-
-        That is so for a whole start without avoided nodes and affinity terms. NUMA zones are not modelled
-        exactly if pods of several kinds need them, nor are devices of claims, nor volumes that claims of
-        several gangs could take.
-        """
-        if any(pod.shape.volume_sets for batch in demand.batches for pod in batch.pods[:1]):
-            return False
+    def _may_move(self, demand: Demand, *, exactly: bool) -> bool:
+        """Whether it is a whole start without avoided nodes; `exactly`: and the joint model states it."""
         if self._node_failures.nodes_to_avoid(demand.gang.id):
             return False
-        if has_affinity_terms(demand) or has_preferred_terms(demand):
-            return False
-        if any(batch.pods[0].shape.device_slot for batch in demand.batches):
-            return False
-        if self._session.facts.numa_layouts and any(batch.pods[0].shape.numa for batch in demand.batches):
+        if exactly and not is_modelled(demand, self._session):
             return False
         return demand.stage is Stage.START and demand.is_whole
 
-    def _movable(self, waiting: Demand) -> list[int]:
+    def _movable(self, waiting: Demand, *, exactly: bool) -> list[int]:
         """The indices of the last steps that may change; not of gangs that were placed in several steps."""
         steps = self._outcome.steps
         count = Counter(placement.demand.gang.id for placement, _ in steps)
@@ -174,7 +185,7 @@ class _JointAdmission:
             index
             for index, (placement, _) in enumerate(steps)
             if count[placement.demand.gang.id] == 1
-            and self._may_move(placement.demand)
+            and self._may_move(placement.demand, exactly=exactly)
             and self._are_free_alike(placement.demand, waiting)
         ]
         return movable[-CYCLE_JOINT_GANGS_MAX:]
@@ -186,12 +197,15 @@ class _JointAdmission:
         waiting: Sequence[Demand],
         by_value: QueueName | None,
         limits: JointLimits,
+        *,
+        exactly: bool,
     ) -> list[DemandPlacement]:
         """The placements, of which the movable ones may have changed, and those of further gangs."""
         session = self._session
         problems = ProblemBuilder(session)
         helped = self._helped(problems, waiting)
         moved = self._moved(placements, movable, helped) if helped else []
+        moved = moved if exactly else without_needed(placements, moved)
         while helped:
             found = [placements[index] for index in moved]
             optional = self._optional(found, helped, by_value)
@@ -200,14 +214,21 @@ class _JointAdmission:
             stay = [placements[index] for index in movable if index not in moved]
             held = [apply_placement(session, placement) for placement in stay]
             try:
-                joint = joint_problem(session, problems, found, helped, optional)
+                joint = joint_problem(session, problems, found, helped, optional, exactly=exactly)
                 unsupported = unsupported_gangs(joint.problem)
-                demands = [*(placement.demand for placement in found), *helped]
-                new = [] if unsupported else self._solved(joint, demands, limits)
+                if unsupported:
+                    new = []
+                elif exactly:
+                    demands = [*(placement.demand for placement in found), *helped]
+                    new = self._solved(joint, demands, limits)
+                else:
+                    new = self._solved_in_steps(joint, found, helped, limits)
             finally:
                 _roll_back(held)
             if not unsupported:
                 others = [*(each for index, each in enumerate(placements) if index not in movable), *stay]
+                if new and not exactly:
+                    return [*others, *new]
                 return self._merged(placements, others, found, new)
             helped = [demand for index, demand in enumerate(helped, len(moved)) if index not in unsupported]
             moved = [step for index, step in enumerate(moved) if index not in unsupported]
@@ -299,11 +320,37 @@ class _JointAdmission:
         if placements is None:
             outcome.errors.append(f"{BY}: no devices for what was admitted")
             return []
-        for placement in placements:
-            failure = outcome.failures.pop(placement.demand.gang.id, None)
-            if failure is not None and failure.demand is not placement.demand:
-                outcome.with_other_members.add(placement.demand.gang.id)
+        self._note_started(placements)
         return placements
+
+    def _solved_in_steps(
+        self,
+        joint: WarmStartedProblem,
+        found: Sequence[DemandPlacement],
+        helped: Sequence[Demand],
+        limits: JointLimits,
+    ) -> list[DemandPlacement]:
+        """The placements of the found and of some helped gangs with all rules; empty if none is helped.
+
+        The joint model leaves rules out, so its solution is only a proposal. The second proposal is to place
+        the helped gangs first.
+        """
+        answer = admit(joint.problem, joint.start, limits=limits)
+        admitted = answer.admitted or () if isinstance(answer, JointAnswer) else ()
+        self._outcome.solves[BY] += 1
+        steps = JointSteps(self._session, self._outcome)
+        demands = [*(placement.demand for placement in found), *helped]
+        proposal = {demands[each.gang].gang.id: each.placed.assignments for each in admitted}
+        placements = steps.placed_as(proposal, found, helped) if proposal else None
+        placements = placements or steps.helped_first(found, helped)
+        self._note_started(placements)
+        return placements
+
+    def _note_started(self, placements: Sequence[DemandPlacement]) -> None:
+        for placement in placements:
+            failure = self._outcome.failures.pop(placement.demand.gang.id, None)
+            if failure is not None and failure.demand is not placement.demand:
+                self._outcome.with_other_members.add(placement.demand.gang.id)
 
     def _merged(
         self,

@@ -107,6 +107,10 @@ placements of the cycle wait for it."""
 CYCLE_JOINT_GANGS_MAX: Final = 100
 """Placed gangs that joint admission may move, and waiting gangs that it may help."""
 
+JOINT_STEPS_HELPED_MAX: Final = 8
+"""Waiting gangs that are tried before the placed ones, if a joint proposal fails because of rules that its
+model does not state. Each one solves all placements that may change again."""
+
 CYCLE_VALUE_QUEUES_MAX: Final = 8
 """Queues in which one cycle admits by value. They share the effort, and each builds a model."""
 

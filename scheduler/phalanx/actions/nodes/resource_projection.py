@@ -222,6 +222,11 @@ def device_projection(session: Session, pods: Sequence[Pod]) -> DeviceProjection
     return DeviceProjection(tuple(found.items())) if found else None
 
 
+def is_safety(resource: str) -> bool:
+    """Whether the amount keeps pods of several kinds apart that might fit together."""
+    return resource == ALONE or resource.startswith(_COMMON)
+
+
 def is_device_slot(resource: str) -> bool:
     """Whether the resource is a projected set of devices of claims."""
     return resource.startswith(DEVICE_SLOT)

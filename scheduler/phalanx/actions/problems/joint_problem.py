@@ -6,10 +6,19 @@ from collections.abc import Collection, Iterable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from phalanx.actions.demands.demand import Demand, batch_key
+from phalanx.actions.demands.demand import (
+    Batch,
+    Demand,
+    batch_key,
+    has_affinity_terms,
+    has_preferred_terms,
+    without_affinity_terms,
+)
 from phalanx.actions.nodes.fullness import Fullness
 from phalanx.actions.nodes.gang_constraints import GangConstraints, constraints_of
 from phalanx.actions.nodes.node_classes import ClassTable, NodeClassSpec
+from phalanx.actions.nodes.pod_capacity import Vector
+from phalanx.actions.nodes.resource_projection import is_safety
 from phalanx.actions.problems.placement import DemandPlacement
 from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.framework.session import Session
@@ -18,6 +27,8 @@ from phalanx.model.gpu_shares import NO_DEVICES, Devices, Share, incompatible_sh
 from phalanx.model.names import GangId, NodeName, PodUid, ShapeKey
 from phalanx.model.pods import Device, Pod
 from phalanx.model.resources import Resources, add
+from phalanx.model.rules import AffinityRule, Budget, PodPairs, Rule
+from phalanx.model.static_volumes import is_volume_amount
 from phalanx.solver.joint.problem import GangDemand, GangRole, JointAssignment, JointProblem, PodClass
 from phalanx.solver.problem import Assignment
 
@@ -37,14 +48,19 @@ def joint_problem(
     placed: Sequence[DemandPlacement],
     others: Sequence[Demand],
     optional: Collection[GangId] = (),
+    *,
+    exactly: bool = True,
 ) -> WarmStartedProblem:
     """The problem to admit others of the largest total value, and all placed demands but the `optional` ones.
 
     The session must not contain the placed demands. Each demand is whole, starts from nothing, and uses the
     same topology if any. The value of a gang is its dominant share of the cluster, in millionths. Among
-    solutions of equal value, the one that keeps more placed gangs is better.
+    solutions of equal value, the one that keeps more placed gangs is better. Not `exactly`: rules that the
+    model cannot state are left out, so that a solution is only a proposal.
     """
     demands = [*(placement.demand for placement in placed), *others]
+    if not exactly:
+        demands = _without_mutual_affinity(demands)
     constraints_of_all = [constraints_of(session, demand.gang) for demand in demands]
     kinds = _kinds(demands)
     deepest = max(constraints_of_all, key=lambda constraints: len(constraints.levels))
@@ -62,7 +78,7 @@ def joint_problem(
                 )
                 for batch in demand.batches
             ),
-            rules=constraints.rules,
+            rules=constraints.rules if exactly else tuple(filter(_is_stated, constraints.rules)),
             value=_value(demand, total) * (len(demands) + 1) + (index < len(placed)),
             must_admit=index < len(placed) and demand.gang.id not in optional,
         )
@@ -72,7 +88,8 @@ def joint_problem(
         resources=table.resources,
         levels=deepest.levels,
         pod_classes=tuple(
-            PodClass(pod.name, request) for pod, request in zip(kinds.values(), table.requests, strict=True)
+            PodClass(pod.name, request if exactly else _without_safety(request, table.resources))
+            for pod, request in zip(kinds.values(), table.requests, strict=True)
         ),
         gangs=gangs,
         classes=table.classes(sum(demand.count for demand in demands)),
@@ -81,6 +98,56 @@ def joint_problem(
     return WarmStartedProblem(
         problem, {index: solver_assignments(placement) for index, placement in enumerate(placed)}
     )
+
+
+def is_modelled(demand: Demand, session: Session) -> bool:
+    """Whether the joint model states all rules of the demand exactly.
+
+    It does not know affinity between pods, spread constraints, and devices of claims; volumes that claims of
+    several gangs could take; and NUMA zones if pods of several kinds need them.
+    """
+    shapes = [batch.pods[0].shape for batch in demand.batches]
+    if has_affinity_terms(demand) or has_preferred_terms(demand):
+        return False
+    if any(shape.volume_sets or shape.device_slot for shape in shapes):
+        return False
+    return not (session.facts.numa_layouts and any(shape.numa for shape in shapes))
+
+
+def _without_mutual_affinity(demands: Sequence[Demand]) -> list[Demand]:
+    """The demands; pods that require others of these demands near them have no terms."""
+    matched = [{number for batch in demand.batches for number in _matched_by(batch)} for demand in demands]
+    found = []
+    for index, demand in enumerate(demands):
+        others = set[int]().union(*(numbers for place, numbers in enumerate(matched) if place != index))
+        batches = [
+            without_affinity_terms(batch) if _required_number(batch) in others else batch
+            for batch in demand.batches
+        ]
+        found.append(replace(demand, batches=tuple(batches)))
+    return found
+
+
+def _matched_by(batch: Batch) -> tuple[int, ...]:
+    state = batch.pods[0].shape.affinity_state
+    return () if state is None else state.matched_by
+
+
+def _required_number(batch: Batch) -> int | None:
+    state = batch.pods[0].shape.affinity_state
+    return None if state is None else state.affinity
+
+
+def _is_stated(rule: Rule) -> bool:
+    """Whether the joint model knows the rule: not affinity, nor what several nodes have of volumes."""
+    if isinstance(rule, Budget):
+        return not any(map(is_volume_amount, rule.remaining))
+    return not isinstance(rule, AffinityRule | PodPairs)
+
+
+def _without_safety(request: Vector, resources: Sequence[str]) -> Vector:
+    """The request without amounts that keep pods apart which might fit together."""
+    return tuple([0 if is_safety(name) else need for name, need in zip(resources, request, strict=True)])
 
 
 def topology_of(session: Session, demand: Demand) -> str | None:
@@ -113,7 +180,7 @@ def _table(
     class_spec = NodeClassSpec(
         pods=tuple(kinds.values()),
         at_most=tuple(min(counts[shape], problems.most_on_one_node(pod)) for shape, pod in kinds.items()),
-        constraints=replace(deepest, rules=(), anchors=()),
+        constraints=replace(deepest, rules=(), anchors=(), keys=()),
     )
     return ClassTable(session, class_spec, Fullness(session))
 

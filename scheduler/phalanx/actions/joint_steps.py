@@ -1,0 +1,189 @@
+"""Place gangs one after the other as a joint proposal says, each with all rules that it has.
+
+Joint admission uses this for gangs with rules that its model does not state, such as affinity between pods.
+Each gang is tried where the proposal has it, then on other nodes of the proposal, then on any nodes. Each
+placement passes the check of single placements in the session as it is then, so the order of the gangs
+matters: a gang that was placed before stays before those that may need it.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Final
+
+from msgspec.structs import replace
+
+from phalanx.actions.demands.demand import Demand
+from phalanx.actions.limits import JOINT_STEPS_HELPED_MAX
+from phalanx.actions.outcome import Outcome
+from phalanx.actions.problems.joint_problem import is_modelled, solver_assignments
+from phalanx.actions.problems.placement import DemandPlacement, apply_placement, lacks_volumes
+from phalanx.actions.problems.pod_assignment import assign_pods
+from phalanx.actions.problems.problem_builder import ProblemBuilder
+from phalanx.framework.session import Session
+from phalanx.framework.statement import DoesNotFit, Statement
+from phalanx.framework.volume_supply import VolumesLacking
+from phalanx.model.names import GangId, NodeName
+from phalanx.solver.checker import check_assignments
+from phalanx.solver.engine import GREEDY_ONLY, place
+from phalanx.solver.objective import Scorer, certify
+from phalanx.solver.problem import Assignment, NodeClass, Placed, PlacementProblem
+
+_BY: Final = "joint"
+
+_NO_BOUND: Final = -(1 << 53)
+"""Below every value of a term: a placement that no solver has proven. JSON keeps it exact."""
+
+Proposal = Mapping[GangId, Sequence[Assignment]]
+"""Where gangs are to be placed. The roles are batches of their demands."""
+
+
+class JointSteps:
+    """Places gangs in the session, which contains all other placements, and rolls back at the end."""
+
+    def __init__(self, session: Session, outcome: Outcome) -> None:
+        self._session = session
+        self._outcome = outcome
+        self._problems = ProblemBuilder(session)
+
+    def placed_as(
+        self, proposal: Proposal, found: Sequence[DemandPlacement], helped: Sequence[Demand]
+    ) -> list[DemandPlacement]:
+        """The placements of the proposal: all found gangs, and the helped ones that fit; else none.
+
+        Gangs with rules that the proposal leaves out choose first: others are where they fit for certain.
+        """
+        kept = [placement.demand for placement in found]
+        new = [demand for demand in helped if demand.gang.id in proposal]
+        exact = [is_modelled(demand, self._session) for demand in kept]
+        ordered = [demand for demand, is_exact in zip(kept, exact, strict=True) if not is_exact]
+        ordered += [demand for demand in new if not is_modelled(demand, self._session)]
+        ordered += [demand for demand, is_exact in zip(kept, exact, strict=True) if is_exact]
+        ordered += [demand for demand in new if is_modelled(demand, self._session)]
+        return self._placed(ordered, proposal, optional={demand.gang.id for demand in new})
+
+    def helped_first(
+        self, found: Sequence[DemandPlacement], helped: Sequence[Demand]
+    ) -> list[DemandPlacement]:
+        """Place one helped gang after the other before all found ones, which stay where they still fit."""
+        demands = [placement.demand for placement in found]
+        proposal: dict[GangId, Sequence[Assignment]] = {
+            placement.demand.gang.id: solver_assignments(placement) for placement in found
+        }
+        first: list[Demand] = []
+        best: list[DemandPlacement] = []
+        for demand in helped[:JOINT_STEPS_HELPED_MAX]:
+            placed = self._placed([*first, demand, *demands], proposal, optional=frozenset())
+            if placed:
+                first.append(demand)
+                best = placed
+                proposal = {each.demand.gang.id: solver_assignments(each) for each in placed}
+        return best
+
+    def _placed(
+        self, demands: Sequence[Demand], proposal: Proposal, *, optional: AbstractSet[GangId]
+    ) -> list[DemandPlacement]:
+        """The placements in this order, without optional gangs that do not fit; none if another gang does
+        not fit, or if no optional one does."""
+        applied: list[Statement] = []
+        placements: list[DemandPlacement] = []
+        for demand in demands:
+            step = self._step(demand, proposal.get(demand.gang.id, ()))
+            if step is not None:
+                placements.append(step[0])
+                applied.append(step[1])
+            elif demand.gang.id not in optional:
+                placements.clear()
+                break
+        for statement in reversed(applied):
+            statement.roll_back()
+        if optional and optional.isdisjoint(each.demand.gang.id for each in placements):
+            return []
+        return placements
+
+    def _step(
+        self, demand: Demand, proposed: Sequence[Assignment]
+    ) -> tuple[DemandPlacement, Statement] | None:
+        """Place one gang; None if it fits nowhere."""
+        nodes = tuple(dict.fromkeys(each.node for each in proposed))
+        problem = self._problems.build_problem(demand, listing=nodes).problem
+        for assignments in self._candidates(problem, proposed, frozenset(nodes)):
+            if not check_assignments(problem, assignments):
+                step = self._applied(demand, problem, assignments)
+                if step is not None:
+                    return step
+        return None
+
+    def _candidates(
+        self, problem: PlacementProblem, proposed: Sequence[Assignment], nodes: frozenset[NodeName]
+    ) -> Iterator[Sequence[Assignment]]:
+        if proposed:
+            yield proposed
+            restricted = replace(problem, classes=tuple(_on_nodes(problem.classes, nodes)))
+            yield from self._solved(restricted)
+        yield from self._solved(problem)
+
+    def _solved(self, problem: PlacementProblem) -> Iterator[Sequence[Assignment]]:
+        """The answer of the heuristics, then that of all methods unless the cycle has tried enough."""
+        for limits in (GREEDY_ONLY, None):
+            if limits is None and self._outcome.is_exhausted:
+                return
+            answer = place(problem) if limits is None else place(problem, limits=limits)
+            self._outcome.solves[_BY] += limits is None
+            if isinstance(answer, Placed):
+                yield answer.assignments
+                return
+
+    def _applied(
+        self, demand: Demand, problem: PlacementProblem, assignments: Sequence[Assignment]
+    ) -> tuple[DemandPlacement, Statement] | None:
+        """Place it; None if volumes or devices of the nodes turn out not to be enough."""
+        scorer = Scorer(problem)
+        bound = (_NO_BOUND,) * len(scorer.terms)
+        certificate = certify(scorer, assignments, bound=bound, by=_BY).certificate
+        pods = assign_pods(self._session, demand, assignments)
+        if lacks_volumes(self._session, demand, pods):
+            return None
+        devices = self._problems.devices(demand, pods)
+        placement = DemandPlacement(demand, pods, certificate, devices, is_joint=True)
+        try:
+            return placement, apply_placement(self._session, placement)
+        except (DoesNotFit, VolumesLacking):
+            return None
+
+
+def without_needed(placements: Sequence[DemandPlacement], moved: Sequence[int]) -> list[int]:
+    """The indices without those whose pods a placement that stays requires near it or counts for its spread.
+
+    Each of these stays too.
+    """
+    left = list(moved)
+    while True:
+        stay = [each.demand for index, each in enumerate(placements) if index not in left]
+        needed = {number for demand in stay for number in _needed_by(demand)}
+        kept = [index for index in left if needed.isdisjoint(_matched(placements[index].demand))]
+        if len(kept) == len(left):
+            return kept
+        left = kept
+
+
+def _needed_by(demand: Demand) -> Iterator[int]:
+    """The terms of required affinity and of spread constraints of its pods."""
+    for batch in demand.batches:
+        state = batch.pods[0].shape.affinity_state
+        if state is not None:
+            yield from state.spread if state.affinity is None else (state.affinity, *state.spread)
+
+
+def _matched(demand: Demand) -> set[int]:
+    """The terms that select pods of the demand."""
+    states = [batch.pods[0].shape.affinity_state for batch in demand.batches]
+    return {number for state in states if state is not None for number in state.matched_by}
+
+
+def _on_nodes(classes: Sequence[NodeClass], nodes: frozenset[NodeName]) -> Iterator[NodeClass]:
+    """The classes with only these nodes."""
+    for each in classes:
+        kept = [place for place, node in enumerate(each.nodes) if node in nodes]
+        if kept:
+            order = tuple(each.order[place] for place in kept) if each.order else ()
+            yield replace(each, nodes=tuple(each.nodes[place] for place in kept), order=order)
