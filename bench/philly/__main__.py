@@ -22,13 +22,13 @@ from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
-from phalanx_simulator.campaigns.jobs import TraceError, read_trace
+from phalanx_simulator.campaigns.jobs import TraceError, TraceJob, read_trace
+from phalanx_simulator.lab.engine.jobs import DAY_MS, Window, busiest
+from phalanx_simulator.lab.engine.play import Scheduler
 
-from bench.philly.accounting import Outcome
-from bench.philly.play import Scheduler, play
-from bench.philly.product import Product
+from bench.philly.replay import Outcome, phalanx, play
 from bench.philly.simple import PodByPod, StrictFifo
-from bench.philly.week import DAY_MS, Cluster, Week, busiest, cluster_for, week_of
+from bench.philly.week import Cluster, cluster_for, week_of
 from bench.record import record
 
 RESULTS: Final = Path(__file__).parent.parent / "results"
@@ -71,11 +71,11 @@ class Report(Struct, frozen=True, rename="camel"):
 def scheduler_of(policy: str, cluster: Cluster) -> Scheduler:
     """Create the scheduler of a policy."""
     if policy in OURS:
-        return Product(cluster, OURS[policy])
+        return phalanx(cluster, OURS[policy])
     return StrictFifo(cluster) if policy == STRICT_FIFO else PodByPod(cluster)
 
 
-def run(week: Week, period_s: int, case: tuple[int, str]) -> Run:
+def run(week: Window, period_s: int, case: tuple[int, str]) -> Run:
     """Play one case and print its progress on standard error."""
     load, policy = case
     cluster = cluster_for(week, load)
@@ -121,7 +121,7 @@ def _cells(sizes: list[str], each: Run) -> tuple[str, ...]:
     )
 
 
-def played(week: Week, *, period_s: int, jobs: int, finished: Path | None = None) -> Iterator[Run]:
+def played(week: Window, *, period_s: int, jobs: int, finished: Path | None = None) -> Iterator[Run]:
     """Play every policy at every load in `jobs` processes, the longest runs first.
 
     Runs found in `finished` are not played again, and the others are stored there.
@@ -131,7 +131,7 @@ def played(week: Week, *, period_s: int, jobs: int, finished: Path | None = None
         yield from pool.map(partial(_run_once, finished, week, period_s), cases)
 
 
-def _run_once(finished: Path | None, week: Week, period_s: int, case: tuple[int, str]) -> Run:
+def _run_once(finished: Path | None, week: Window, period_s: int, case: tuple[int, str]) -> Run:
     if finished is None:
         return run(week, period_s, case)
     inputs = hashlib.sha256(repr((week, period_s, case)).encode()).hexdigest()
@@ -163,7 +163,9 @@ def main(arguments: list[str] | None = None) -> int:
     except (TraceError, OSError) as error:
         print(f"--trace: {error}", file=sys.stderr)
         return 2
-    first = busiest(trace, options.days) if options.first_day is None else options.first_day
+    first = options.first_day
+    if first is None:
+        first = busiest(map(_submitted_ms, trace), options.days)
     week = week_of(trace, first_day=first, days=options.days)
     playing = played(week, period_s=options.period, jobs=options.jobs, finished=options.resume)
     runs = tuple(sorted(playing, key=_place))
@@ -176,6 +178,10 @@ def main(arguments: list[str] | None = None) -> int:
     options.output.with_suffix(".md").write_text(table(runs) + "\n")
     print(table(runs))
     return int(any(each.policy in OURS and each.outcome.never_started for each in runs))
+
+
+def _submitted_ms(job: TraceJob) -> int:
+    return int(job.submit_s * 1000)
 
 
 def _place(each: Run) -> tuple[int, int]:

@@ -2,8 +2,10 @@
 
 from collections import deque
 
-from bench.philly.play import Decided
-from bench.philly.week import GPUS_PER_NODE, Cluster, Job
+from phalanx_simulator.lab.engine.jobs import Job
+from phalanx_simulator.lab.engine.play import Decided
+
+from bench.philly.week import GPUS_PER_NODE, Cluster
 
 
 class Nodes:

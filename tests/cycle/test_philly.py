@@ -6,26 +6,31 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from phalanx_simulator.campaigns.jobs import TraceJob
+from phalanx_simulator.lab.engine.cluster import Tenancy
+from phalanx_simulator.lab.engine.fairness import fair_shares, jain
+from phalanx_simulator.lab.engine.jobs import DAY_MS, Job, Window, busiest, declared_runtime_s
+from phalanx_simulator.lab.engine.play import GRACE_MS, Scheduler
 
 from bench.philly.__main__ import played
-from bench.philly.accounting import fair_shares, jain
-from bench.philly.play import GRACE_MS, Scheduler, play
-from bench.philly.product import Product, declared_runtime_s
+from bench.philly.replay import phalanx, play
 from bench.philly.simple import PodByPod, StrictFifo
-from bench.philly.week import DAY_MS, Cluster, Job, Week, busiest, cluster_for, week_of
+from bench.philly.week import Cluster, cluster_for, week_of
 
 HOUR = 3_600_000
 
 
 def job(number: int, *, pods: int = 1, gpus: int = 8, at: int = 0, runs: int = 1, tenant: str = "a") -> Job:
     """Times in hours."""
-    return Job(number, f"j{number}", tenant, pods, gpus, at * HOUR, runs * HOUR, is_new=True)
+    whole = Job(number, f"j{number}", tenant, pods, gpus, at * HOUR, runs * HOUR, is_new=True)
+    limit_s = declared_runtime_s(whole.run_ms)
+    return replace(whole, limit_s=limit_s, cpu_milli=4000 * gpus, memory_mib=32768 * gpus)
 
 
-def week(*jobs: Job) -> Week:
+def week(*jobs: Job) -> Window:
     """One day of these jobs."""
-    return Week(0, 1, jobs, 0.0, {"a": 1.0, "b": 1.0})
+    return Window(0, 1, jobs, 0.0, {"a": 1.0, "b": 1.0})
 
 
 def two_nodes(a: int = 8, b: int = 8) -> Cluster:
@@ -36,8 +41,8 @@ EVERY = pytest.mark.parametrize(
     "make",
     [
         StrictFifo,
-        lambda cluster: Product(cluster, {"backfill": "Easy"}),
-        lambda cluster: Product(cluster, {"backfill": "None"}),
+        lambda cluster: phalanx(cluster, {"backfill": "Easy"}),
+        lambda cluster: phalanx(cluster, {"backfill": "None"}),
     ],
 )
 
@@ -70,7 +75,7 @@ def test_a_strict_fifo_has_no_backfill() -> None:
 
 
 def test_a_job_that_ends_before_the_reserved_start_is_backfilled() -> None:
-    found = waits(Product(two_nodes(), {"backfill": "Easy"}), *BLOCKED)
+    found = waits(phalanx(two_nodes(), {"backfill": "Easy"}), *BLOCKED)
     assert found == {"5-8": 0.0, "9+": 3.0, "1": 0.0}
 
 
@@ -83,7 +88,7 @@ def test_pods_of_a_partly_placed_gang_waste_gpu_hours() -> None:
 
 def test_a_reclaimed_job_is_an_eviction_and_loses_its_run() -> None:
     jobs = (job(0, runs=10), job(1, runs=10), job(2, at=2, runs=1, tenant="b"))
-    outcome = play(week(*jobs), two_nodes(), Product(two_nodes(), {"backfill": "None"}), period_ms=1000)
+    outcome = play(week(*jobs), two_nodes(), phalanx(two_nodes(), {"backfill": "None"}), period_ms=1000)
     assert (outcome.evictions, outcome.never_started) == (1, 0)
     assert outcome.lost_gpu_hours == round(8 * (2 + GRACE_MS / HOUR), 1)
     assert outcome.waits["5-8"].p95_s == pytest.approx(3600, abs=2), "it starts again an hour later"
@@ -104,7 +109,8 @@ def test_entitlements_are_max_min_fair(tenants: list[tuple[int, int]]) -> None:
     wanted = {str(number): want for number, (want, _) in enumerate(tenants)}
     guaranteed = {str(number): kept for number, (_, kept) in enumerate(tenants)}
     gpus = sum(guaranteed.values()) + 7
-    given_to = fair_shares(wanted, guaranteed, gpus)
+    weights = {name: max(1, amount) for name, amount in guaranteed.items()}
+    given_to = fair_shares(wanted, Tenancy(gpus, guaranteed, weights))
     assert sum(given_to.values()) == pytest.approx(min(gpus, sum(wanted.values())))
     levels = {
         name: (given_to[name] - min(wanted[name], guaranteed[name])) / max(1, guaranteed[name])
@@ -145,7 +151,8 @@ def test_a_week_includes_jobs_that_run_since_before() -> None:
 
 def test_the_busiest_days_have_the_most_submitted_work() -> None:
     trace = traced((0, 1), (1, 1), (2.5, 1), (3, 9), (3.1, 1), (4, 1))
-    assert [busiest(trace, days) for days in (1, 2, 3)] == [3, 2, 1]
+    submitted = [int(each.submit_s * 1000) for each in trace]
+    assert [busiest(submitted, days) for days in (1, 2, 3)] == [3, 2, 1]
 
 
 def test_the_cluster_size_follows_from_the_load() -> None:

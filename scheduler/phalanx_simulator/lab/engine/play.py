@@ -1,15 +1,16 @@
-"""Simulates a week of jobs with a scheduler in virtual time: submissions, decisions, run times. No API."""
+"""Plays jobs with a scheduler in virtual time: submissions, decisions, run times. No API."""
 
 import heapq
-import time
 from collections.abc import Callable
 from enum import IntEnum
 from typing import Final, Protocol
 
 from msgspec import Struct
 
-from bench.philly.accounting import Accounting, Outcome
-from bench.philly.week import Cluster, Job, Week
+from phalanx_simulator.lab.engine.accounting import Accounting
+from phalanx_simulator.lab.engine.cluster import Tenancy
+from phalanx_simulator.lab.engine.jobs import Job, Window
+from phalanx_simulator.lab.engine.outcome import Outcome
 
 GRACE_MS: Final = 30_000
 """How long evicted pods still hold their nodes: the default grace period of Kubernetes, used in full."""
@@ -27,7 +28,7 @@ class Decided(Struct, frozen=True):
 
 
 class Scheduler(Protocol):
-    """Decides after events; `now` in milliseconds since the start of the week."""
+    """Decides after events; `now` in milliseconds since the start of the window."""
 
     def arrived(self, job: Job) -> None:
         """A job was submitted."""
@@ -57,20 +58,19 @@ class _What(IntEnum):
 class _Play:
     """The state of a run. `decide_at`: the time of the next decision, None while no event requires one."""
 
-    def __init__(self, week: Week, cluster: Cluster, scheduler: Scheduler, period_ms: int) -> None:
+    def __init__(self, window: Window, tenancy: Tenancy, scheduler: Scheduler, period_ms: int) -> None:
         self._scheduler = scheduler
         self._period = period_ms
-        self._jobs = week.jobs
-        self._accounting = Accounting(week, cluster)
-        self._events = [(job.submit_ms, _What.ARRIVED, job.number, 0) for job in week.jobs]
+        self._jobs = window.jobs
+        self._accounting = Accounting(window, tenancy)
+        self._events = [(job.submit_ms, _What.ARRIVED, job.number, 0) for job in window.jobs]
         heapq.heapify(self._events)
-        self._run = [0] * len(week.jobs)
+        self._run = [0] * len(window.jobs)
         """The number of the current run of each job, so that the end event of an evicted run is ignored."""
         self._decided_at = -period_ms
         self._decide_at: int | None = None
 
     def until(self, end_ms: int, report_progress: Callable[[int], None]) -> Outcome:
-        began = time.process_time()
         while not self._accounting.is_over:
             now = self._next()
             if now is None or now > end_ms:
@@ -83,7 +83,7 @@ class _Play:
             else:
                 self._decided_at = now
                 self._apply(self._scheduler.decide(now), now)
-        return self._accounting.outcome(time.process_time() - began)
+        return self._accounting.outcome()
 
     def _next(self) -> int | None:
         times = [self._events[0][0]] if self._events else []
@@ -122,8 +122,8 @@ class _Play:
 
 
 def play(
-    week: Week,
-    cluster: Cluster,
+    window: Window,
+    tenancy: Tenancy,
     scheduler: Scheduler,
     *,
     period_ms: int,
@@ -133,4 +133,4 @@ def play(
 
     The scheduler decides at most once in `period_ms`; events in between are decided on together.
     """
-    return _Play(week, cluster, scheduler, period_ms).until(PATIENCE * week.end_ms, report_progress)
+    return _Play(window, tenancy, scheduler, period_ms).until(PATIENCE * window.end_ms, report_progress)

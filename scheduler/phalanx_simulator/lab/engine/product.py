@@ -1,6 +1,6 @@
-"""Phalanx in the Philly replay: its cycle over its own cache, with objects as an API server serves them."""
+"""Phalanx in virtual time: its cycle over its own cache, with objects as an API server serves them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from phalanx.cache.cache import Cache
 from phalanx.cache.events import Event
 from phalanx.cycle import Engine
-from phalanx.framework.config import SchedulerConfig
+from phalanx.framework.config import convert
 from phalanx.framework.retry import CYCLE_PERIOD_MIN_S
 from phalanx.model.api.core import Pod
 from phalanx.model.api.kinds import KINDS, KubeObject
@@ -19,31 +19,28 @@ from phalanx.model.memory import Memory
 from phalanx.model.names import GangId, PodUid
 from phalanx.model.pods import PodPhase
 from phalanx.model.resources import CPU, GPU, MEMORY
-from phalanx_simulator.embedded.manifests import Manifest, namespace, node, pod, pod_group, queue
 
-from bench.philly.play import GRACE_MS, Decided
-from bench.philly.week import GPUS_PER_NODE, Cluster, Job
+from phalanx_simulator.embedded.manifests import Manifest, namespace, node, pod, pod_group, queue
+from phalanx_simulator.lab.engine.cluster import Pool, Setup
+from phalanx_simulator.lab.engine.jobs import Job
+from phalanx_simulator.lab.engine.play import GRACE_MS, Decided
 
 _BEGIN: Final = datetime(2026, 1, 5, tzinfo=UTC)
 _BEGIN_MS: Final = int(_BEGIN.timestamp() * 1000)
 _SPACE: Final = "default"
-_CORES_PER_GPU: Final = 4
-_GIB_PER_GPU: Final = 32
 _PERIOD_MS: Final = round(CYCLE_PERIOD_MIN_S * 1000)
-_HOUR_S: Final = 3600
-
-DECLARED_RUNTIMES_S: Final = (
-    *(900, _HOUR_S, 4 * _HOUR_S, 12 * _HOUR_S),
-    *(days * 24 * _HOUR_S for days in (1, 2, 4, 7, 14, 30, 60)),
-)
-"""The maximum run times that users declare: the least sufficient one, since users declare round numbers."""
+_MODEL: Final = "nvidia.com/gpu.product"
+_RACK: Final = "cloud.provider.com/topology-rack"
+"""One of the labels that imply the level `rack`."""
 
 
 class Product:
-    """Runs cycles with a queue per tenant of equal weight and guarantee; `spec` is added to all queues."""
+    """Runs cycles with a queue per tenant."""
 
-    def __init__(self, cluster: Cluster, spec: Mapping[str, Any]) -> None:
-        self._engine = Engine(SchedulerConfig())
+    def __init__(self, setup: Setup) -> None:
+        self._setup = setup
+        self._models = {pool.model for pool in setup.pools if pool.model}
+        self._engine = Engine(convert(dict(setup.config)))
         self._cache = Cache(scheduler_name=self._engine.config.scheduler_name)
         self._memory = Memory()
         self._now = 0
@@ -53,18 +50,22 @@ class Product:
         self._wake_at: int | None = None
         self._has_reason = False
         queues = [
-            queue(name, weight=max(1, gpus), guarantee={GPU: str(gpus)}, **spec)
-            for name, gpus in cluster.guarantees.items()
+            queue(name, weight=each.weight, guarantee={GPU: str(each.guarantee)}, **each.spec)
+            for name, each in setup.queues.items()
         ]
-        nodes = [node(f"n{index:03}", gpus=GPUS_PER_NODE) for index in range(cluster.nodes)]
+        nodes = [made for pool in setup.pools for made in _nodes_of(pool)]
         self._take(*(Applied(_read(each)) for each in (namespace(_SPACE), *queues, *nodes)))
 
     # --- events ---------------------------------------------------------------------------------------------
 
     def arrived(self, job: Job) -> None:
         """Create its PodGroup and its pods."""
-        runtime = {"max": _written(declared_runtime_s(job.run_ms))}
-        group = pod_group(job.name, min_member=job.pods, queue=job.tenant, runtime=runtime)
+        spec: dict[str, Any] = {"queue": job.tenant}
+        if job.limit_s is not None:
+            spec["runtime"] = {"max": _written(job.limit_s)}
+        if self._setup.topology and job.pods > 1:
+            spec["topology"] = dict(self._setup.topology)
+        group = pod_group(job.name, min_member=job.pods, **spec)
         self._jobs[_gang_of(job)] = job
         self._take(Applied(_read(_created(group, _gang_of(job), job.submit_ms))))
         self._make_pods(job, job.submit_ms)
@@ -81,16 +82,13 @@ class Product:
         self._make_pods(job, self._now)
 
     def _make_pods(self, job: Job, at_ms: int) -> None:
-        requests = {
-            GPU: str(job.gpus),
-            CPU: str(_CORES_PER_GPU * job.gpus),
-            MEMORY: f"{_GIB_PER_GPU * job.gpus}Gi",
-        }
+        requests = _requests(job)
+        spec = {**_accepted(self._models.intersection(job.models)), **_priority(job)}
         owner = {"kind": "Job", "name": job.name, "uid": f"job-{job.name}", "controller": True}
         made = []
         for index in range(job.pods):
             self._pods_made += 1
-            manifest = pod(f"{job.name}-{index}", group=job.name, requests=requests)
+            manifest = pod(f"{job.name}-{index}", group=job.name, requests=requests, **spec)
             manifest["metadata"]["ownerReferences"] = [owner]
             read = _read(_created(manifest, f"pod-{self._pods_made}", at_ms))
             assert isinstance(read, Pod)
@@ -158,9 +156,36 @@ class Product:
         self._take(*map(Applied, self._pods[job.number]))
 
 
-def declared_runtime_s(run_ms: int) -> int:
-    """The maximum run time in seconds that a user declares for a job of this run time."""
-    return next((each for each in DECLARED_RUNTIMES_S if each * 1000 >= run_ms), -(-run_ms // 1000))
+def _nodes_of(pool: Pool) -> Iterator[Manifest]:
+    """Its nodes; a rack holds neighbours in this order."""
+    offered = {CPU: f"{pool.cpu_milli}m", MEMORY: f"{pool.memory_mib}Mi"}
+    for index in range(pool.nodes):
+        labels = {_MODEL: pool.model} if pool.model else {}
+        if pool.racks:
+            labels[_RACK] = f"{pool.name}-{index * pool.racks // pool.nodes}"
+        yield node(f"{pool.name}{index:03}", gpus=pool.gpus, labels=labels, **offered)
+
+
+def _requests(job: Job) -> dict[str, str]:
+    amounts = (
+        (GPU, job.gpus, ""),
+        (CPU, job.cpu_milli, "m"),
+        (MEMORY, job.memory_mib, "Mi"),
+    )
+    return {name: f"{amount}{unit}" for name, amount, unit in amounts if amount} or {CPU: "1m"}
+
+
+def _accepted(models: set[str]) -> dict[str, Any]:
+    """The node affinity for these GPU models; none for models that no node has."""
+    if not models:
+        return {}
+    term = {"matchExpressions": [{"key": _MODEL, "operator": "In", "values": sorted(models)}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    return {"affinity": {"nodeAffinity": required}}
+
+
+def _priority(job: Job) -> dict[str, int]:
+    return {"priority": job.priority} if job.priority else {}
 
 
 def _written(seconds: int) -> str:

@@ -1,0 +1,1 @@
+"""Where histories come from: files of jobs, accounting records, snapshots."""

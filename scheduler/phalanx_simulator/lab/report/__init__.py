@@ -1,0 +1,1 @@
+"""What a study found: figures, differences, tables, plots, and the page."""

@@ -1,0 +1,1 @@
+"""What is compared: a study, its variants, and their runs."""
