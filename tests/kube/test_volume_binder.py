@@ -32,7 +32,10 @@ def short_periods(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Claims:
-    """Claims in the API, one for each pod, and what the cache is said to know of them."""
+    """Claims in the API, one for each pod, and what the cache is said to know of them.
+
+    Each test has a class of its own: the volume controller binds claims to volumes of other tests too.
+    """
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -44,7 +47,7 @@ class Claims:
         for pod in pods:
             spec = {
                 "accessModes": ["ReadWriteOnce"],
-                "storageClassName": "late",
+                "storageClassName": self.world.namespace,
                 "resources": {"requests": {"storage": "1Gi"}},
             }
             body = {"metadata": {"name": f"data-{pod}"}, "spec": spec}
