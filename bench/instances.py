@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 from phalanx.actions.nodes.pod_capacity import node_capacity, pod_weights
 from phalanx.model.names import NodeName
-from phalanx.model.rules import Rule
+from phalanx.model.rules import FewestDomains, Rule, SameDomain
 from phalanx.solver.arrays import assignments_of, class_rows, node_table
 from phalanx.solver.objective import Scorer
 from phalanx.solver.problem import NodeClass, PlacementProblem, RoleDemand
@@ -58,7 +58,7 @@ def instance(
                 classes.append(_node(rng, path, len(classes), roles, cost))
             rack += 1
         spine += 1
-    classes = _with_capacities(classes, [role.request for role in roles])
+    classes = _with_capacities(classes, [role.request for role in roles], _depth(rules))
     return PlacementProblem(RESOURCES, LEVELS, tuple(roles), tuple(classes), tuple(rules), seed=seed)
 
 
@@ -77,15 +77,26 @@ def _node(
     )
 
 
-def _with_capacities(classes: Sequence[NodeClass], requests: Sequence[tuple[int, ...]]) -> list[NodeClass]:
+def _depth(rules: Sequence[Rule]) -> int:
+    """How many levels, from the widest, rules about the whole gang name."""
+    named = [rule.level for rule in rules if isinstance(rule, SameDomain | FewestDomains)]
+    return max([LEVELS.index(level) + 1 for level in named], default=0)
+
+
+def _with_capacities(
+    classes: Sequence[NodeClass], requests: Sequence[tuple[int, ...]], depth: int
+) -> list[NodeClass]:
+    """The classes with the capacities of their domains at this depth; without depth there are none."""
+    if not depth:
+        return list(classes)
     named = [dict(zip(RESOURCES, request, strict=True)) for request in requests]
     weights = pod_weights(requests, named, LARGEST)
     capacity = node_capacity(RESOURCES, requests, (1,) * len(requests), weights)
     capacities: Counter[tuple[str, ...]] = Counter()
     for each in classes:
         found = capacity(each.eligible, dict(zip(RESOURCES, each.free, strict=True)))
-        capacities[each.path] += found[1] if found is not None else 0
-    return [replace(each, domain_capacity=capacities[each.path]) for each in classes]
+        capacities[each.path[:depth]] += found[1] if found is not None else 0
+    return [replace(each, domain_capacity=capacities[each.path[:depth]]) for each in classes]
 
 
 def greedy_score(problem: PlacementProblem) -> tuple[int, ...] | None:

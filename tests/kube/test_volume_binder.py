@@ -14,6 +14,7 @@ from phalanx.kube import binder as binder_module
 from phalanx.kube import volume_binder
 from phalanx.kube.binding import PROVISIONING_FAILED, BindAborted, BindRefused, Bound, LeadershipLost
 from phalanx.kube.client import Patch
+from phalanx.model.api.kinds import KINDS
 from phalanx.model.claims import UnboundClaim
 from phalanx.model.decisions import Bind
 
@@ -31,8 +32,21 @@ def short_periods(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(volume_binder, "CLAIM_READ_PERIOD_S", 0.0)
 
 
+def class_of(name: str) -> dict[str, Any]:
+    """A StorageClass whose claims wait for a node."""
+    return {
+        "metadata": {"name": name},
+        "provisioner": "disk.example.com",
+        "volumeBindingMode": "WaitForFirstConsumer",
+    }
+
+
 class Claims:
-    """Claims in the API, one for each pod, and what the cache is said to know of them."""
+    """Claims in the API, one for each pod, and what the cache is said to know of them.
+
+    Each test has a class of its own, since the volume controller binds claims to volumes of other tests too.
+    It binds none before a volume names the claim.
+    """
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -41,10 +55,12 @@ class Claims:
         self.gone = False
 
     async def create(self, *pods: str) -> None:
+        if not self.of_pod:
+            await self.world.create(KINDS["StorageClass"].path(), class_of(self.world.namespace))
         for pod in pods:
             spec = {
                 "accessModes": ["ReadWriteOnce"],
-                "storageClassName": "late",
+                "storageClassName": self.world.namespace,
                 "resources": {"requests": {"storage": "1Gi"}},
             }
             body = {"metadata": {"name": f"data-{pod}"}, "spec": spec}

@@ -40,7 +40,7 @@ class Volumes(Claims):
             spec = {
                 "capacity": {"storage": "1Gi"},
                 "accessModes": ["ReadWriteOnce"],
-                "storageClassName": "late",
+                "storageClassName": self.world.namespace,
                 "hostPath": {"path": "/tmp/data"},
             }
             await self.world.create(VOLUMES, {"metadata": {"name": self.volume(pod)}, "spec": spec})
