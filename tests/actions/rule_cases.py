@@ -74,10 +74,7 @@ class RuleWorld(World):
         """A gang of this kind; members `on` nodes have their volumes and devices."""
         self.gang(name, count, **FIELDS[kind], **fields)
         if kind == "devices":
-            self.claiming(name)
-            for pod in self.members(name):
-                if pod.node is not None:
-                    self._allocate(f"{pod.name}-gpu", pod.uid, pod.node, f"{pod.node}-x{pod.index}")
+            self.give_devices(name)
             return self
         if "volume" in kind:
             members = []
@@ -87,6 +84,13 @@ class RuleWorld(World):
                 members.append(replace(pod, claims=(MountedClaim(key),)))
             self.change(name, members=tuple(members))
         return self
+
+    def give_devices(self, gang: str) -> None:
+        """Give each member a claim; members with a node have the device of their index."""
+        self.claiming(gang)
+        for pod in self.members(gang):
+            if pod.node is not None:
+                self._allocate(f"{pod.name}-gpu", pod.uid, pod.node, f"{pod.node}-x{pod.index}")
 
     def _claim(self, key: str, kind: str, *, is_bound: bool) -> VolumeClaim:
         if is_bound or kind == "bound volume":

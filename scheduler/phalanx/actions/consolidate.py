@@ -12,7 +12,7 @@ from collections import Counter
 from msgspec.structs import replace
 
 from phalanx.actions import formatting
-from phalanx.actions.consolidation.movable_gangs import MovablePool, is_plain
+from phalanx.actions.consolidation.movable_gangs import MovablePool, uses_parts
 from phalanx.actions.consolidation.move_planner import CheckedMovePlan, Moved, MovePlanner
 from phalanx.actions.consolidation.moves import kind_of
 from phalanx.actions.context import Cycle
@@ -126,7 +126,7 @@ class _Consolidation:
         ):
             return False
         shapes = [batch.pods[0].shape for batch in demand.batches]
-        if not all(is_plain(shape, self._session) for shape in shapes):
+        if any(uses_parts(shape, self._session) for shape in shapes):
             return False
         return not self._is_nominated(gang.id) and self._is_enough_free(demand)
 
@@ -228,6 +228,7 @@ class _Consolidation:
         cycle, gang = self._cycle, demand.gang.id
         nomination = Nomination(
             usage=plan.usage,
+            members=plan.members,
             victims=tuple(pod.uid for moved in plan.moved for pod in moved.unit.pods),
             decided=self._now,
             queue=demand.gang.queue,

@@ -107,6 +107,9 @@ placements of the cycle wait for it."""
 CYCLE_JOINT_GANGS_MAX: Final = 100
 """Placed gangs that joint admission may move, and waiting gangs that it may help."""
 
+UNREPAIRED_TRIED_MAX: Final = 8
+"""Gangs that cannot be repaired in their domain and are tried elsewhere in one cycle; each solves twice."""
+
 JOINT_STEPS_HELPED_MAX: Final = 8
 """Waiting gangs that are tried before the placed ones, if a joint proposal fails because of rules that its
 model does not state. Each one solves all placements that may change again."""

@@ -2,14 +2,15 @@
 
 `Replace` evicts the members on lost nodes, so that their controller creates new ones, which are placed beside
 the remaining members. `Restart` evicts all members, and the gang starts again as a whole in the order of its
-queue. A member without a controller is not evicted, since nothing would recreate it; the verdict reports
-that. The DisruptionTarget condition is written before a pod is deleted, so that its controller can
-distinguish an infrastructure fault from a failure of the workload.
+queue. A gang that may be restarted, and cannot be repaired inside the domain that it requires, is restarted
+too if it fits elsewhere (`unrepaired.py`). A member without a controller is not evicted, since nothing would
+recreate it; the verdict reports that. The DisruptionTarget condition is written before a pod is deleted, so
+that its controller can distinguish an infrastructure fault from a failure of the workload.
 """
 
 from msgspec.structs import replace
 
-from phalanx.actions import formatting
+from phalanx.actions import formatting, unrepaired
 from phalanx.actions.context import Cycle
 from phalanx.actions.member_losses import MemberLoss
 from phalanx.framework.session import Session
@@ -28,12 +29,17 @@ def execute(cycle: Cycle) -> None:
         for loss in losses:
             if loss.grace_end <= now and session.may_evict:
                 _recover(session.gangs[gang_id], loss, session)
+    waiting = unrepaired.find(cycle)
+    for loss, gang in waiting:
+        if loss.victims:
+            _recover(gang, loss, session)
     since = {
-        gang_id: {loss.kind: loss.since for loss in losses}
-        for gang_id, losses in sorted(cycle.member_losses.items())
+        gang_id: {loss.kind: loss.since for loss in losses} for gang_id, losses in cycle.member_losses.items()
     }
-    cycle.memory = replace(cycle.memory, member_losses=since)
+    since.update(unrepaired.since(waiting))
+    cycle.memory = replace(cycle.memory, member_losses=dict(sorted(since.items())))
     ends = [loss.grace_end for losses in cycle.member_losses.values() for loss in losses]
+    ends += [loss.grace_end for loss, _ in waiting]
     cycle.wake_at(min((end for end in ends if end > now), default=None))
 
 

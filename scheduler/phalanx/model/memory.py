@@ -135,6 +135,9 @@ class LossKind(StrEnum):
     NODE_LOSS = "NodeLoss"
     MEMBER_FAILURE = "MemberFailure"
 
+    UNREPAIRED = "Unrepaired"
+    """Members that were lost in some other way, or are created again, find no node in the required domain."""
+
 
 class FailedPod(Struct, frozen=True):
     """A failed pod, as it was when the scheduler first saw the failure."""

@@ -24,11 +24,26 @@ from phalanx.model.names import GangId
 from phalanx.model.pods import Pod, PodPhase, PodShape
 
 
-def is_plain(shape: PodShape, session: Session) -> bool:
-    """Whether such pods need only amounts per node: no affinity, NUMA zones, ports, GPU shares or
-    claims to devices."""
-    has_parts = bool(shape.host_ports or shape.device_slot or (shape.numa and session.facts.numa_layouts))
-    return shape.affinity_state is None and not has_parts and not requests_share(shape.requests)
+def uses_parts(shape: PodShape, session: Session) -> bool:
+    """Whether such pods use parts of devices or NUMA zones, which the plan does not model."""
+    return requests_share(shape.requests) or bool(shape.numa and session.facts.numa_layouts)
+
+
+def may_be_moved(shape: PodShape, session: Session) -> bool:
+    """Whether what is held for such pods is all that they need to run again.
+
+    It does not keep pods away that would be too near, nor ports and volumes of nodes. What a running pod
+    requires near it, or counts to be spread, is not known; and claims to devices are not free for new pods
+    while the old ones have them. A pod that others require near it must stay. Preferences do not matter.
+    """
+    if uses_parts(shape, session) or shape.host_ports or shape.device_slot:
+        return False
+    if shape.affinity or shape.spread:
+        return False
+    state, index = shape.affinity_state, session.affinity_index
+    if state is None or index is None:
+        return True
+    return not state.is_required and not index.preferences.is_required_by_others(state)
 
 
 class Movable(Struct, frozen=True):
@@ -100,17 +115,17 @@ class MovablePool:
             and not (pod.assumed or pod.deleting or pod.uid in self.nominated_victims)
             and pod.scheduler_name == self._session.config.scheduler_name
             and not (pod.problems or shape.unsupported or shape.invalid)
-            and is_plain(shape, self._session)
+            and may_be_moved(shape, self._session)
         )
 
     def _made(self, gang: Gang) -> Movable:
         pods = tuple(pod for pod in gang.members if not pod.is_finished)
         used, booked = usage_of_pods(pods, self._session)
         cost = self._session.hooks.eviction_cost(gang, pods)
-        return Movable(gang, pods, cost, used, booked, _demand_of_recreated(gang, pods))
+        return Movable(gang, pods, cost, used, booked, demand_of_recreated(gang, pods))
 
 
-def _demand_of_recreated(gang: Gang, pods: Sequence[Pod]) -> Demand:
+def demand_of_recreated(gang: Gang, pods: Sequence[Pod]) -> Demand:
     """The demand to start all members, as if they had been recreated."""
     members = tuple(
         replace(pod, node=None, phase=PodPhase.PENDING, running_since=0, bind_backoff=None) for pod in pods

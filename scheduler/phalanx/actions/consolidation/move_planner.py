@@ -13,12 +13,17 @@ from phalanx.actions.consolidation.movable_gangs import Movable
 from phalanx.actions.demands.demand import Batch, Demand
 from phalanx.actions.nodes.gang_constraints import allowed_domains, constraints_of
 from phalanx.actions.nodes.node_classes import asked_for, request_vectors
+from phalanx.actions.nodes.resource_projection import volume_amounts
 from phalanx.actions.preemption.victim_problem import vector_of
+from phalanx.actions.problems.capacity_holders import charged
+from phalanx.actions.problems.placement import lacks_volumes
 from phalanx.actions.problems.pod_assignment import assign_pods
 from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Assignments, Statement, Usage, total_requests
-from phalanx.model.names import NodeName, QueueName
+from phalanx.model.host_ports import offered, ports_of, with_ports
+from phalanx.model.names import NodeName, PodUid, QueueName
+from phalanx.model.pods import Pod
 from phalanx.model.resources import NONE, Resources, add
 from phalanx.solver.defragmentation.engine import plan_moves
 from phalanx.solver.defragmentation.problem import MovePlan, MoveProblem, MoveResult, MoveUnit, PodSet, Vector
@@ -51,8 +56,18 @@ class CheckedMovePlan(Struct, frozen=True):
 
     @property
     def usage(self) -> Usage:
-        """What the demand will use per node."""
+        """What the demand will use per node, ports and volumes included."""
         return usage_of_assignments(self.assignments)
+
+    @property
+    def members(self) -> dict[NodeName, tuple[PodUid, ...]]:
+        """The pods of the demand that others must keep away from already."""
+        found: dict[NodeName, tuple[PodUid, ...]] = {}
+        for node, pods in self.assignments:
+            concerned = tuple(pod.uid for pod in pods if pod.shape.affinity_state is not None)
+            if concerned:
+                found[node] = (*found.get(node, ()), *concerned)
+        return found
 
 
 class MovePlanner:
@@ -88,7 +103,7 @@ class MovePlanner:
         session = self._session
         view = _View(session, [demand, *(unit.demand for unit in units)], units)
         problem = MoveProblem(
-            free=tuple(vector_of(session.free(node), view.resources) for node in view.nodes),
+            free=tuple(vector_of(view.free(node), view.resources) for node in view.nodes),
             demand=view.parts(demand),
             domains=view.domains(demand),
             units=tuple(
@@ -124,7 +139,7 @@ class MovePlanner:
             ]
         with self._session.statement() as trial:
             for unit, usage in zip(chosen, planned_usage, strict=True):
-                trial.assume_ended(queue=unit.gang.queue, used=unit.used, booked=unit.booked)
+                trial.assume_ended(queue=unit.gang.queue, used=unit.used, booked=unit.booked, gone=unit.pods)
                 trial.nominate(queue=unit.gang.queue, usage=usage, booked=usage)
             assignments = self._assign(demand, names.nodes(plan.placements) if names else None, trial)
             moved: list[Moved] = []
@@ -143,7 +158,7 @@ class MovePlanner:
         assignments = self._place(demand, nodes)
         if assignments is not None:
             usage = usage_of_assignments(assignments)
-            trial.nominate(queue=demand.gang.queue, usage=usage, booked=usage)
+            trial.nominate(queue=demand.gang.queue, usage=usage, booked=charged(usage), expected=assignments)
         return assignments
 
     def _place(self, demand: Demand, nodes: frozenset[NodeName] | None) -> Assignments | None:
@@ -153,7 +168,8 @@ class MovePlanner:
             return None
         if sum(each.count for each in answer.assignments) < demand.count:
             return None
-        return assign_pods(self._session, demand, answer.assignments)
+        assignments = assign_pods(self._session, demand, answer.assignments)
+        return None if lacks_volumes(self._session, demand, assignments) else assignments
 
 
 class _View:
@@ -163,11 +179,18 @@ class _View:
         self._session = session
         self.nodes = list(session.nodes)
         self._index = {name: position for position, name in enumerate(self.nodes)}
-        asked = [batch.pods[0].shape.requests for each in demands for batch in each.batches]
-        self.resources = asked_for(asked)
+        pods = [batch.pods[0] for each in demands for batch in each.batches]
+        self._ports = ports_of(pod.shape for pod in pods)
+        self._volumes = volume_amounts(session, pods)
+        self.resources = asked_for([with_ports(pod.shape) for pod in pods])
         self._most = self._free_without(units)
         self._takes: dict[Hashable, dict[int, int]] = {}
         self._domains: dict[Hashable, dict[int, int]] = {}
+
+    def free(self, node: NodeName) -> Resources:
+        """What is free on the node, with its ports and volumes."""
+        amounts = offered(self._session.free(node), self._ports)
+        return amounts if self._volumes is None else {**amounts, **self._volumes.on(node)}
 
     def _free_without(self, units: Sequence[Movable]) -> list[Vector]:
         """The free amounts of each node without all of these gangs."""
@@ -175,7 +198,7 @@ class _View:
         for unit in units:
             for node, used in unit.used.items():
                 back[node] = add(back.get(node, NONE), used)
-        frees = (add(self._session.free(node), back.get(node, NONE)) for node in self.nodes)
+        frees = (add(self.free(node), back.get(node, NONE)) for node in self.nodes)
         return [vector_of(free, self.resources) for free in frees]
 
     def freed(self, used: Usage) -> tuple[tuple[int, Vector], ...]:
@@ -190,17 +213,32 @@ class _View:
 
     def _part(self, batch: Batch, closed: Collection[NodeName], queue: QueueName) -> PodSet:
         pod, count = batch.pods[0], len(batch.pods)
-        (request,) = request_vectors([pod.shape.requests], self.resources)
+        (request,) = request_vectors([with_ports(pod.shape)], self.resources)
         key = (pod.shape.key, count, queue if closed else None)
         if key not in self._takes:
             rejected = self._session.eligibility(pod).rejected
             fitting = {
-                place: pods_that_fit(most, request, count)
+                place: min(pods_that_fit(most, request, count), self._most_on(self.nodes[place], pod, count))
                 for place, most in enumerate(self._most)
                 if self.nodes[place] not in rejected and self.nodes[place] not in closed
             }
             self._takes[key] = {place: most for place, most in fitting.items() if most}
         return PodSet(request, count, self._takes[key])
+
+    def _most_on(self, node: NodeName, pod: Pod, count: int) -> int:
+        """How many of `count` such pods the node may have by the rules that moves do not change."""
+        if pod.shape.device_slot:
+            devices = self._session.devices
+            count = min(count, devices.count(devices.needs.of(pod.shape), self._session.nodes[node].node))
+        return min(count, 1) if self._avoids_itself(pod) else count
+
+    def _avoids_itself(self, pod: Pod) -> bool:
+        """Whether its anti-affinity keeps equal pods on different nodes."""
+        state, index = pod.shape.affinity_state, self._session.affinity_index
+        if state is None or index is None:
+            return False
+        own = (number for number in state.anti_affinity if number in state.matched_by)
+        return any(index.has_unique_values(index.terms[number][0].topology_key) for number in own)
 
     def domains(self, demand: Demand) -> dict[int, int] | None:
         """The number of its domain of the required level, for each node; None if no level is required."""
@@ -237,8 +275,11 @@ class _Names:
 
 
 def usage_of_assignments(assignments: Assignments) -> Usage:
-    """What the assigned pods use per node."""
+    """What the assigned pods use per node, with their ports and volumes."""
     used: dict[NodeName, Resources] = {}
     for node, pods in assignments:
         used[node] = add(used.get(node, NONE), total_requests(pods))
+        for pod in pods:
+            if pod.shape.host_ports:
+                used[node] = add(used[node], dict(pod.shape.host_ports))
     return used

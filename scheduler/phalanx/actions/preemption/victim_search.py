@@ -170,12 +170,12 @@ class VictimSearch:
     def _first_plan(self, demand: Demand, candidates: VictimCandidates) -> EvictionPlan | None:
         """The plan with the lowest priorities; if there is none, search without victims that terms select.
 
-        A demand with affinity to pods may need them to stay.
+        A demand with affinity to pods may need them to stay, and so may one with a spread constraint: their
+        domain may be the one with the fewest pods.
         """
         plan = next(self._plans(demand, candidates), None)
-        terms = {
-            state.affinity for batch in demand.batches if (state := batch.pods[0].shape.affinity_state)
-        } - {None}
+        states = [batch.pods[0].shape.affinity_state for batch in demand.batches]
+        terms = {each for state in states if state for each in (state.affinity, *state.spread)} - {None}
         if plan is not None or not terms:
             return plan
         others = [

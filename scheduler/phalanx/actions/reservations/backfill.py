@@ -218,6 +218,8 @@ class Reservations:
                 end=ends[each.gang],
                 usage=each.used,
                 delta=capacity_delta(each.queue, each.used, each.booked, self._session.ledger),
+                queue=each.queue,
+                pods=each.pods,
             )
             for each in holders
             if each.gang is not None

@@ -21,6 +21,7 @@ from phalanx.framework.run_times import End, Method
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Statement, Usage
 from phalanx.model.names import GangId, NodeName, QueueName
+from phalanx.model.pods import Pod
 from phalanx.model.resources import Resources
 
 CapacityKey = tuple[NodeName | Account, str]
@@ -45,6 +46,9 @@ class EndingGang(Struct, frozen=True):
     """What it holds per node."""
     delta: CapacityDelta
     """What its end frees."""
+    queue: QueueName = QueueName("")
+    pods: tuple[Pod, ...] = ()
+    """Its pods that affinity terms concern, with their nodes."""
 
 
 class Forecast(Struct, frozen=True):

@@ -2,7 +2,9 @@
 
 The least capacity from a time on never decreases as that time moves later. So the first time from which on
 the gang fits for ever is found by binary search, with one solve per step. A gang with a maximum run time may
-fit earlier, if it ends before a reserved start: the first few earlier times are tried one by one.
+fit earlier, if it ends before a reserved start: the first few earlier times are tried one by one. Pods of
+gangs that end do not repel or attract a gang with affinity any more: such a gang may fit for a while only,
+and a start that is not the earliest one may be found for it.
 """
 
 from bisect import bisect_left
@@ -11,7 +13,7 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from phalanx.actions.demands.demand import Demand, requested
+from phalanx.actions.demands.demand import Demand, has_affinity_terms, requested
 from phalanx.actions.limits import RESERVATION_ENDS_SHOWN_MAX, RESERVATION_GAPS_MAX, RESERVATION_SOLVES_MAX
 from phalanx.actions.nodes.gang_constraints import constraints_of
 from phalanx.actions.problems.capacity_holders import charged, total_of
@@ -109,6 +111,8 @@ class _Search:
         self._ending = ending
         self._reserved = reservations
         self._oracle = FeasibilityOracle(searches.answers, _LIMITS, solves=RESERVATION_SOLVES_MAX)
+        self._has_terms = has_affinity_terms(demand)
+        """Whether it matters which pods are gone, and not only what they free."""
 
     def find(self, likely: int | None) -> Start | None:
         """The earliest start. The binary search begins at `likely`."""
@@ -188,6 +192,10 @@ class _Search:
         least = least_capacity(self._ending, self._reserved, since=since, until=until)
         usage, budgets = split(least)
         statement.assume_free(usage=usage, budgets=budgets)
+        if self._has_terms:
+            for each in self._ending:
+                if each.pods and each.end.at <= since:
+                    statement.assume_ended(queue=each.queue, used={}, booked={}, gone=each.pods)
 
     def _start(self, at: int, until: int | None, assignments: Sequence[Assignment]) -> Start:
         gang = self._demand.gang
@@ -213,7 +221,9 @@ class _Search:
         """The forecast by the gangs that must end before: on nodes that lack capacity, else in its queues."""
         full = {node for node in usage if self._is_too_full(node, usage)}
         before = [each for each in self._ending if each.end.at <= at]
-        first = [each for each in before if any(node in full for node in each.usage)] or [
+        first = [
+            each for each in before if any(node in full for node in each.usage) or self._is_related(each)
+        ] or [
             each
             for each in before
             if any(isinstance(cell[0], tuple) and cell in delta for cell in each.delta)
@@ -226,6 +236,18 @@ class _Search:
             latest=max(each.end.latest for each in first),
             method=max((each.end.method for each in first), key=list(Method).index),
             ending=tuple(first[:RESERVATION_ENDS_SHOWN_MAX]),
+        )
+
+    def _is_related(self, ending: EndingGang) -> bool:
+        """Whether its pods repel those of the demand or are repelled by them, or count for their spread."""
+        states = [batch.pods[0].shape.affinity_state for batch in self._demand.batches if ending.pods]
+        theirs = [pod.shape.affinity_state for pod in ending.pods] if any(states) else []
+        return any(
+            not {*mine.anti_affinity, *mine.spread}.isdisjoint(other.matched_by)
+            or not set(other.anti_affinity).isdisjoint(mine.matched_by)
+            for mine in states
+            for other in theirs
+            if mine is not None and other is not None
         )
 
     def _is_too_full(self, node: NodeName, usage: Usage) -> bool:

@@ -57,6 +57,10 @@ class PodPreferences:
         terms += [(term, 0) for term in shape.affinity]
         return tuple(sorted((self._numbers[term], weight) for term, weight in terms if term in self._numbers))
 
+    def is_required_by_others(self, state: AffinityState) -> bool:
+        """Whether the required affinity of some placed pod selects such pods."""
+        return any(count > 0 for number in state.preferred_by for count in self._requiring[number].values())
+
     def version(self, state: AffinityState) -> Iterator[int]:
         """Equal while no pod was added or removed that changes what nodes cost these pods."""
         for number in (*(number for number, _ in state.preferred), *state.preferred_by):
