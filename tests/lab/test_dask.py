@@ -20,7 +20,7 @@ from phalanx_simulator.commands.dask_cluster import dask_executor
 START_S = 300
 """How long the scheduler and the workers may take to start on a loaded machine."""
 
-JOBS = 200
+JOBS = 80
 
 pytestmark = [pytest.mark.dask, pytest.mark.filterwarnings("default")]
 
@@ -77,8 +77,8 @@ def kill_one_that_works(cluster: Cluster) -> None:
 
 def study(folder: Path) -> Path:
     rows = [
-        f"2026-01-05 {index // 20:02}:{index % 20:02}:00,{3600 + 60 * index},{1 + 5 * index % 16},q{index % 3}"
-        for index in range(JOBS)
+        f"2026-01-05 {at // 20:02}:{at % 20:02}:00,{3600 + 60 * at},{1 + 5 * at % 16},q{at % 3}"
+        for at in range(JOBS)
     ]
     (folder / "jobs.csv").write_text("\n".join(["timestamp,duration,num_gpus,cluster", *rows, ""]))
     file = folder / "study.yaml"

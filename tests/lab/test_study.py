@@ -25,8 +25,8 @@ HISTORY = {"path": "x", "format": "philly"}
 BASE: dict[str, Any] = {"history": HISTORY, "cluster": {"nodes": 4}, "variants": [{"name": "first"}]}
 
 
-def plan(history: History = FEW, **keys: Any) -> Plan:
-    return plan_of(study_of({**BASE, **keys}), history)
+def plan(recorded: History = FEW, /, **keys: Any) -> Plan:
+    return plan_of(study_of({**BASE, **keys}), recorded)
 
 
 def test_all_days_are_played_or_the_busiest_or_those_that_are_named() -> None:

@@ -58,10 +58,12 @@ class Row:
 
 def rows_of(path: Path, columns: Sequence[str], *, delimiter: str = ",") -> Iterator[Row]:
     """The rows of a file that must have these columns; it may have more. Raises HistoryError and OSError."""
-    quoting = csv.QUOTE_MINIMAL if delimiter == "," else csv.QUOTE_NONE
     with path.open(newline="", encoding="utf-8") as file:
         try:
-            reader = csv.DictReader(file, delimiter=delimiter, quoting=quoting)
+            if delimiter == ",":
+                reader = csv.DictReader(file)
+            else:
+                reader = csv.DictReader(file, delimiter=delimiter, quoting=csv.QUOTE_NONE)
             missing = [column for column in columns if column not in (reader.fieldnames or ())]
             if missing:
                 found = ", ".join(reader.fieldnames or ()) or "nothing"

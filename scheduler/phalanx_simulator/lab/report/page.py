@@ -51,8 +51,8 @@ def _played(results: Results) -> str:
     played = results.played
     jobs, days = counted(played.jobs, "job", "jobs"), counted(played.days, "day", "days")
     return (
-        f"{jobs} in {days} from day {played.first_day} after the first job, and {played.jobs_before:,} that ran"
-        f" before. If each job ran from its submission, they would use {played.gpus_wanted:,.1f} GPUs on"
+        f"{jobs} in {days} from day {played.first_day} after the first job, and {played.jobs_before:,} that"
+        f" ran before. If each job ran from its submission, they would use {played.gpus_wanted:,.1f} GPUs on"
         f" average. Each variant is one run of the scheduler in virtual time, which decides at most every"
         f" {played.period_s} s."
     )

@@ -13,7 +13,7 @@ from msgspec import Struct
 from phalanx_simulator.lab.engine.outcome import SIZES
 from phalanx_simulator.lab.report.results import VariantResult
 
-_SETTINGS: Final = {
+_SETTINGS: Final[Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "phalanx",
     "text.parse_math": False,

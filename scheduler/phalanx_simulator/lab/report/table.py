@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from phalanx_simulator.lab.engine.outcome import TenantOutcome
 from phalanx_simulator.lab.history.history import counted
 from phalanx_simulator.lab.report.results import (
     FIGURES,
@@ -44,16 +45,14 @@ def tenant_cells(variants: tuple[VariantResult, ...]) -> list[list[str]]:
     rows = [["queue", *(each.name for each in variants)]]
     for tenant in variants[0].outcome.tenants:
         found = [each.outcome.tenants[tenant] for each in variants]
-        if any(each.waits or each.share is not None for each in found):
-            rows.append(
-                [tenant, *(_tenant_cell(each.waits and each.waits.mean_s, each.share) for each in found)]
-            )
+        if any(each.waits is not None or each.share is not None for each in found):
+            rows.append([tenant, *map(_tenant_cell, found)])
     return rows
 
 
-def _tenant_cell(mean_s: float | None, share: float | None) -> str:
-    wait = "-" if mean_s is None else shown_time(mean_s)
-    return wait if share is None else f"{wait}, {100 * share:.0f} % of its fair share"
+def _tenant_cell(found: TenantOutcome) -> str:
+    wait = "-" if found.waits is None else shown_time(found.waits.mean_s)
+    return wait if found.share is None else f"{wait}, {100 * found.share:.0f} % of its fair share"
 
 
 def _table(results: Results) -> Iterator[str]:
