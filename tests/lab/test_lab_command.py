@@ -47,6 +47,7 @@ def test_a_file_and_options_give_the_same_study(folder: Path, capsys: pytest.Cap
         ),
         (["nowhere.yaml"], "nowhere.yaml: expected a readable file: No such file"),
         (["jobs.csv"], "jobs.csv: "),
+        (["study.yaml", "--resume", "jobs.csv"], "--resume: expected a folder, found jobs.csv: File exists"),
         (["study.yaml", "--jobs", "0"], "--jobs: expected a number above 0, found 0"),
         (["study.yaml", "--page", "nowhere/page.html"], "--page: expected a file in a folder that can be"),
         (

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import msgspec
 from phalanx_simulator.lab.engine.jobs import RecordedJob
@@ -27,7 +28,7 @@ HISTORY = History(
     ),
     notes=("a <b>note</b>",),
 )
-HOSTILE = "<script>alert(1)</script> $x^2$ \x1b[31m & more"
+HOSTILE = "<script>alert(1)</script> $x^2$ \x1b[31m & 更多"
 
 
 def study(second: str = "more") -> Study:
@@ -112,6 +113,7 @@ def test_the_page_is_whole_and_names_are_text() -> None:
     drawings = [b64decode(str(link).removeprefix(prefix)).decode() for link in links]
     assert all("&lt;script&gt;alert(1)&lt;/script&gt; $x^2$" in drawing for drawing in drawings)
     assert all("<script" not in drawing for drawing in drawings)
+    assert all(ElementTree.fromstring(drawing).tag.endswith("svg") for drawing in drawings)
     assert page == page_of(found, plots_of(found.variants)), "the same results give the same page"
 
 

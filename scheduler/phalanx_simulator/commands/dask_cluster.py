@@ -5,13 +5,13 @@ results are the same.
 """
 
 from collections.abc import Iterator
-from concurrent.futures import Executor
+from concurrent.futures import CancelledError, Executor
 from contextlib import contextmanager
 from typing import Any
 
 from phalanx.cli.exits import BadInput
 
-from phalanx_simulator.commands.executors import WorkersLost
+from phalanx_simulator.commands.workers import WorkersLost
 from phalanx_simulator.lab.limits import DASK_CONNECT_TIMEOUT_S
 from phalanx_simulator.runs.versions import versions
 
@@ -20,12 +20,12 @@ from phalanx_simulator.runs.versions import versions
 def dask_executor(address: str) -> Iterator[Executor]:
     """The workers of the cluster whose scheduler has this address. Its runs are given up at the end."""
     try:
-        from distributed import Client
+        from distributed import Client, CommClosedError
         from distributed.scheduler import KilledWorker
     except ModuleNotFoundError as error:
         raise BadInput("--dask: install the extra dask: pip install 'phalanx-scheduler[dask]'") from error
     try:
-        client = Client(address, timeout=DASK_CONNECT_TIMEOUT_S, set_as_default=False)
+        client: Any = Client(address, timeout=DASK_CONNECT_TIMEOUT_S, set_as_default=False)
     except (OSError, ValueError) as error:
         raise BadInput(
             f"--dask: expected the address of a Dask scheduler, found {address}: {error}"
@@ -36,6 +36,8 @@ def dask_executor(address: str) -> Iterator[Executor]:
             yield client.get_executor(pure=False)
         except KilledWorker as error:
             raise WorkersLost(f"one run ended several workers of the Dask cluster: {error}") from error
+        except (CancelledError, CommClosedError) as error:
+            raise WorkersLost(f"the Dask scheduler at {address} does not answer any more") from error
 
 
 def _check_workers(client: Any, address: str) -> None:

@@ -5,11 +5,7 @@ from concurrent.futures import Executor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 
-from phalanx_simulator.commands.workers import workers
-
-
-class WorkersLost(Exception):
-    """Runs cannot be finished, because their workers ended."""
+from phalanx_simulator.commands.workers import WorkersLost, workers
 
 
 @contextmanager

@@ -48,6 +48,7 @@ def lab(
     if workers.jobs is not None and workers.jobs < 1:
         raise BadInput(f"--jobs: expected a number above 0, found {workers.jobs}")
     _check_page(page)
+    _check_folder(resume)
     results = _results(_study(study, options), workers, resume)
     if results is None:
         return Exit.FAILED
@@ -125,7 +126,8 @@ def _variant(text: str) -> dict[str, Any]:
 
 def _results(study: "Study", workers: WorkerOptions, resume: Path | None) -> "Results | None":
     """Play the study. None if its workers were lost, which is reported."""
-    from phalanx_simulator.commands.executors import WorkersLost, executor
+    from phalanx_simulator.commands.executors import executor
+    from phalanx_simulator.commands.workers import WorkersLost
     from phalanx_simulator.lab.report.results import results_of
     from phalanx_simulator.lab.study.runs import play_all
 
@@ -146,8 +148,6 @@ def _results(study: "Study", workers: WorkerOptions, resume: Path | None) -> "Re
             again = "" if resume is None else f"; the same command plays what is not in {resume} yet"
             print(f"lab: {error}{again}", file=sys.stderr)
             return None
-        except OSError as error:
-            raise BadInput(f"--resume: {error.filename}: {error.strerror}") from error
     return results_of(study, plan, outcomes)
 
 
@@ -179,6 +179,18 @@ def _check_page(page: Path | None) -> None:
         raise BadInput("--page: install the extra lab: pip install 'phalanx-scheduler[lab]'")
     if page.is_dir() or not page.parent.is_dir() or not os.access(page.parent, os.W_OK):
         raise BadInput(f"--page: expected a file in a folder that can be written, found {page}")
+
+
+def _check_folder(resume: Path | None) -> None:
+    """Create the folder for finished runs, or refuse it."""
+    if resume is None:
+        return
+    try:
+        resume.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInput(f"--resume: expected a folder, found {resume}: {error.strerror}") from error
+    if not os.access(resume, os.W_OK):
+        raise BadInput(f"--resume: expected a folder that can be written, found {resume}")
 
 
 def _write_page(page: Path, results: "Results") -> None:

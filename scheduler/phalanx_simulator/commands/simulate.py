@@ -159,7 +159,7 @@ def _one(request: "Request", trace: Path | None, *, events: bool, twin: bool, ou
 def _many(
     request: "Request", trace: Path | None, seeds: range, *, jobs: int, dask: str | None, output: str
 ) -> int:
-    from phalanx_simulator.commands.executors import WorkersLost
+    from phalanx_simulator.commands.workers import WorkersLost
     from phalanx_simulator.runs.totals import Adder
 
     adder = Adder()

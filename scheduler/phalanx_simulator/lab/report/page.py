@@ -7,7 +7,7 @@ from typing import Final
 
 from phalanx_simulator.lab.history.history import counted
 from phalanx_simulator.lab.report.plots import Plot
-from phalanx_simulator.lab.report.results import Results, sentences
+from phalanx_simulator.lab.report.results import Results, printable, sentences
 from phalanx_simulator.lab.report.table import cells_of, tenant_cells
 
 _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
@@ -31,20 +31,24 @@ def page_of(results: Results, plots: Iterable[Plot]) -> str:
 def _lines(results: Results, plots: Iterable[Plot]) -> Iterator[str]:
     title = f"Phalanx laboratory: {results.played.path}"
     yield "<!doctype html>"
-    yield f'<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
-    yield f'<meta http-equiv="Content-Security-Policy" content="{escape(_POLICY)}">'
+    yield f'<html lang="en"><head><meta charset="utf-8"><title>{_text(title)}</title>'
+    yield f'<meta http-equiv="Content-Security-Policy" content="{_text(_POLICY)}">'
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
     yield f"<style>{_STYLE}</style></head><body><main>"
-    yield f"<h1>{escape(title)}</h1>"
-    yield f"<p>{escape(_played(results))}</p>"
+    yield f"<h1>{_text(title)}</h1>"
+    yield f"<p>{_text(_played(results))}</p>"
     if results.notes:
-        yield f"<ul>{''.join(f'<li>{escape(note)}</li>' for note in results.notes)}</ul>"
+        yield f"<ul>{''.join(f'<li>{_text(note)}</li>' for note in results.notes)}</ul>"
     yield from _answers(results)
     yield from _section("Side by side", _table(cells_of(results)))
     for plot in plots:
         yield from _section(plot.title, _image(plot))
     yield from _section("Waits and shares of queues", _table(tenant_cells(results.variants)))
     yield "</main></body></html>"
+
+
+def _text(text: str) -> str:
+    return escape(printable(text))
 
 
 def _played(results: Results) -> str:
@@ -60,28 +64,28 @@ def _played(results: Results) -> str:
 
 def _answers(results: Results) -> Iterator[str]:
     for name, lines in sentences(results):
-        yield f"<section><h2>What would “{escape(name)}” have changed?</h2>"
-        yield f"<p>Compared with “{escape(results.variants[0].name)}”:</p>"
-        yield f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in lines)}</ul></section>"
+        yield f"<section><h2>What would “{_text(name)}” have changed?</h2>"
+        yield f"<p>Compared with “{_text(results.variants[0].name)}”:</p>"
+        yield f"<ul>{''.join(f'<li>{_text(line)}</li>' for line in lines)}</ul></section>"
 
 
 def _section(title: str, content: str) -> Iterator[str]:
-    yield f"<section><h2>{escape(title)}</h2>{content}</section>"
+    yield f"<section><h2>{_text(title)}</h2>{content}</section>"
 
 
 def _table(rows: Sequence[Sequence[str]]) -> str:
     head, *rest = rows
-    heads = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in head)
+    heads = "".join(f'<th scope="col">{_text(cell)}</th>' for cell in head)
     body = "".join(f"<tr>{_row(cells)}</tr>" for cells in rest)
     table = f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
     return f'<div class="wide" tabindex="0">{table}</div>'
 
 
 def _row(cells: Sequence[str]) -> str:
-    first, *rest = (escape(cell) for cell in cells)
+    first, *rest = (_text(cell) for cell in cells)
     return f'<th scope="row">{first}</th>{"".join(f"<td>{cell}</td>" for cell in rest)}'
 
 
 def _image(plot: Plot) -> str:
     data = b64encode(plot.svg.encode()).decode()
-    return f'<figure><img alt="{escape(plot.description)}" src="data:image/svg+xml;base64,{data}"></figure>'
+    return f'<figure><img alt="{_text(plot.description)}" src="data:image/svg+xml;base64,{data}"></figure>'

@@ -4,14 +4,16 @@ The same results give the same bytes.
 """
 
 import io
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from phalanx_simulator.lab.engine.outcome import SIZES
-from phalanx_simulator.lab.report.results import VariantResult
+from phalanx_simulator.lab.report.results import VariantResult, printable
 
 _SETTINGS: Final[Any] = {
     "svg.fonttype": "none",
@@ -37,6 +39,7 @@ class Plot(Struct, frozen=True):
 
 def plots_of(variants: Sequence[VariantResult]) -> Iterator[Plot]:
     """Waits by size, all waits, use over time, waiting GPUs, shares of queues."""
+    variants = [replace(each, name=_label(each.name)) for each in variants]
     names = ", ".join(each.name for each in variants)
     for title, description, draw in (
         ("Mean wait by size of job", "Bars of the mean wait in hours, by GPUs of the job", _waits),
@@ -62,9 +65,18 @@ def _figure() -> Iterator[tuple[Any, Any]]:
         yield figure, figure.subplots()
 
 
+def _label(name: str) -> str:
+    """A legend leaves out labels that begin with an underscore."""
+    shown = printable(name)
+    return f" {shown}" if shown.startswith("_") else shown
+
+
 def _svg(figure: Any) -> str:
+    """Texts stay texts, so that a glyph which the font here lacks is no problem."""
     out = io.StringIO()
-    figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font", category=UserWarning)
+        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
     return out.getvalue()
 
 

@@ -64,6 +64,11 @@ def shown_time(seconds: float) -> str:
     return f"{seconds / 60:,.1f} min" if seconds < 7200 else f"{seconds / 3600:,.1f} h"
 
 
+def printable(text: str) -> str:
+    """Escape control characters: names come from files, and go to terminals and into XML."""
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+
+
 def _percent(part: float) -> str:
     return f"{100 * part:.1f} %"
 

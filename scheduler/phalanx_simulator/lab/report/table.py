@@ -8,6 +8,7 @@ from phalanx_simulator.lab.report.results import (
     FIGURES,
     Results,
     VariantResult,
+    printable,
     sentences,
     shown_time,
     size_figures,
@@ -56,7 +57,7 @@ def _tenant_cell(found: TenantOutcome) -> str:
 
 
 def _table(results: Results) -> Iterator[str]:
-    rows = [[_printable(cell) for cell in row] for row in cells_of(results)]
+    rows = [[printable(cell) for cell in row] for row in cells_of(results)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         first, *rest = (cell.rjust(width) for cell, width in zip(row, widths, strict=True))
@@ -66,10 +67,5 @@ def _table(results: Results) -> Iterator[str]:
 def _changes(results: Results) -> Iterator[str]:
     for name, lines in sentences(results):
         yield ""
-        yield f"{_printable(name)}, compared with {_printable(results.variants[0].name)}:"
+        yield f"{printable(name)}, compared with {printable(results.variants[0].name)}:"
         yield from (f"  {line}" for line in lines)
-
-
-def _printable(text: str) -> str:
-    """Escape control characters."""
-    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
