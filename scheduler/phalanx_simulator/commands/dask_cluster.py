@@ -20,7 +20,8 @@ from phalanx_simulator.runs.versions import versions
 def dask_executor(address: str) -> Iterator[Executor]:
     """The workers of the cluster whose scheduler has this address. Its runs are given up at the end."""
     try:
-        from distributed import Client, CommClosedError
+        from distributed import Client
+        from distributed.comm import CommClosedError
         from distributed.scheduler import KilledWorker
     except ModuleNotFoundError as error:
         raise BadInput("--dask: install the extra dask: pip install 'phalanx-scheduler[dask]'") from error
