@@ -15,6 +15,10 @@ from phalanx.cli.exits import Exit
 _SHOW_CURSOR = "\x1b[?25h"
 
 
+class WorkersLost(Exception):
+    """Runs cannot be finished, because their workers ended."""
+
+
 @contextmanager
 def workers(
     count: int, *, prepare: Callable[..., None] | None = None, given: tuple[Any, ...] = ()

@@ -16,3 +16,6 @@ NODES_MAX: Final = 100_000
 
 PROGRESS_PERIOD_S: Final = 0.5
 """Seconds between two looks at the progress of runs."""
+
+DASK_CONNECT_TIMEOUT_S: Final = 15
+"""Seconds in which a Dask scheduler and its first worker must answer. Starting them takes a few."""

@@ -157,7 +157,7 @@ class Product:
 
 
 def _nodes_of(pool: Pool) -> Iterator[Manifest]:
-    """Its nodes; a rack holds neighbours in this order."""
+    """Its nodes; a rack holds consecutive ones."""
     offered = {CPU: f"{pool.cpu_milli}m", MEMORY: f"{pool.memory_mib}Mi"}
     for index in range(pool.nodes):
         labels = {_MODEL: pool.model} if pool.model else {}

@@ -29,7 +29,7 @@ class RecordedQueue(Struct, frozen=True):
 class History(Struct, frozen=True):
     """`jobs` in order of submission, the first at 0 ms. `pools` are empty if it does not say them.
 
-    `notes`: what was left out or assumed, one sentence each.
+    `notes`: what was left out or assumed, one note each.
     """
 
     jobs: tuple[RecordedJob, ...]
@@ -80,7 +80,7 @@ def counted(amount: int, one: str, many: str) -> str:
 
 
 def notes_of(*found: tuple[int, str]) -> tuple[str, ...]:
-    """The sentences whose number is not 0, each after `N jobs`."""
+    """Notes whose number is not 0, each after `N jobs`."""
     return tuple(f"{counted(amount, 'job', 'jobs')} {text}" for amount, text in found if amount)
 
 

@@ -1,0 +1,35 @@
+"""Ctrl-C in the middle of a study: it ends at once, and what had finished is not played again."""
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+START_S = 300
+"""How long the first of two runs may take on a loaded machine."""
+
+
+@pytest.mark.slow
+def test_an_interrupted_study_ends_and_keeps_its_finished_runs(tmp_path: Path) -> None:
+    jobs = [f"2026-01-05 {at // 10:02}:{at % 10:02}:00,{3600 + 60 * at},{1 + at % 8},q" for at in range(60)]
+    history, finished = tmp_path / "jobs.csv", tmp_path / "finished"
+    history.write_text("\n".join(["timestamp,duration,num_gpus,cluster", *jobs, ""]))
+    words = ["lab", "--history", str(history), "--format", "philly", "--nodes", "2", "-j", "1"]
+    words += ["--variant", "a={addNodes: 1}", "--variant", "b={backfill: Easy}", "--resume", str(finished)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        [sys.executable, "-m", "phalanx.cli", *words], stdout=pipe, stderr=pipe, text=True
+    ) as command:
+        deadline = time.monotonic() + START_S
+        while not list(finished.glob("*.json")) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        command.send_signal(signal.SIGINT)
+        out, err = command.communicate()  # returns when the last process that could write has ended
+    assert (command.returncode, out) == (130, "")
+    assert "Traceback" not in err
+    kept = {path.name: path.stat().st_mtime_ns for path in finished.iterdir()}
+    assert 1 <= len(kept) < 3
+    assert all(name.endswith(".json") for name in kept)
