@@ -1,8 +1,9 @@
-"""Bugs with other schedulers, lost nodes and pods, starvation, topology, absurd input (4.6 to 4.12)."""
+"""Bugs with other schedulers, lost nodes and pods, starvation, topology, absurd input, claims."""
 
 from typing import Final
 
 from tests.bugbank.bank import Mutant
+from tests.bugbank.world_devices import DEVICES
 from tests.bugbank.world_evictions import EVICTIONS
 from tests.bugbank.world_input import INPUT
 from tests.bugbank.world_nodes import NODES
@@ -23,4 +24,5 @@ WORLD: Final[tuple[Mutant, ...]] = (
     *STATUS,
     *TOLERANCE,
     *VOLUMES,
+    *DEVICES,
 )

@@ -87,8 +87,7 @@ _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 _CLAIMS_EVERY: Final = 17
 _WITH_CLAIMS: Final = (5, 10, 12, 14, 15)
-"""Of so many consecutive seeds, those whose jobs claim volumes and devices. The other seeds have no claims, and
-are the same runs as before there were any."""
+"""Of so many consecutive seeds, those whose jobs claim volumes and devices."""
 
 _OBJECTIVES: Final = (None, None, "Spread", "LargestHole")
 _GUARANTEED: Final = (False, True, True)
