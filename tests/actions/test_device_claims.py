@@ -235,6 +235,29 @@ def test_a_pod_is_tried_again_when_the_name_of_its_claim_arrives() -> None:
     assert allocated(world.decide(), "g")
 
 
+@pytest.mark.parametrize("late", ["g-0", "g-2"])
+def test_a_surplus_member_without_its_claim_does_not_keep_its_gang_waiting(late: str) -> None:
+    world = two_nodes()
+    world.gang("g", 3, min=2)
+    world.claiming("g")
+    del world.device_claims[f"{late}-gpu"]
+    decided = world.decide()
+    assert len(allocated(decided, "g")) == 2
+    assert late not in {bind.name for each in decided.placements("g") for bind in each.binds}
+    verdict = world.take(decided).decide().verdict("g")
+    assert verdict.reason is Reason.RESOURCE_CLAIM_NOT_READY
+
+
+def test_a_member_of_the_minimum_without_its_claim_keeps_its_gang_waiting() -> None:
+    world = two_nodes()
+    world.gang("g", 3)
+    world.claiming("g")
+    del world.device_claims["g-1-gpu"]
+    verdict = world.decide().verdict("g")
+    assert verdict.reason is Reason.RESOURCE_CLAIM_NOT_READY
+    assert "g-1" in verdict.message
+
+
 def test_pods_wait_until_claims_are_listed() -> None:
     world = two_nodes()
     world.gang("g", 1)

@@ -84,15 +84,24 @@ class DeviceNeeds:
             if pod.uid in needs:
                 users.setdefault(needs[pod.uid], []).append(pod)
         used = {need: self._used_by(need, pods) for need, pods in users.items()}
-        return replace(
-            gang,
-            members=tuple(
-                [
-                    self._extended(pod, used[needs[pod.uid]]) if pod.uid in needs else pod
-                    for pod in gang.members
-                ]
-            ),
-        )
+        members = [
+            self._extended(pod, used[needs[pod.uid]]) if pod.uid in needs else pod for pod in gang.members
+        ]
+        return replace(gang, members=tuple(self._without_unready(gang, members)))
+
+    def _without_unready(self, gang: Gang, members: list[Pod]) -> list[Pod]:
+        """The members, of which those whose claims are not ready wait like gated ones if the others are
+        enough."""
+        unready = {pod.uid for pod in members if _is_tried(pod) and self._is_unready(pod)}
+        tried = [pod for pod in members if pod.counts_for_gang or (_is_tried(pod) and pod.uid not in unready)]
+        has_some = any(map(_is_tried, tried))
+        if not unready or not has_some or not (gang.started or gang.minimum.is_reached(tried)):
+            return members
+        return [replace(pod, gated=True) if pod.uid in unready else pod for pod in members]
+
+    def _is_unready(self, pod: Pod) -> bool:
+        found = self.of(pod.shape).objection
+        return found is not None and found.reason is Reason.RESOURCE_CLAIM_NOT_READY
 
     def pod_with_need(self, pod: Pod) -> Pod:
         """The pod with its need in its shape; the pod itself if it has no claims."""
@@ -128,7 +137,7 @@ class DeviceNeeds:
 
     def objection(self, gang: Gang) -> Objection | None:
         """Why the waiting members cannot have devices, whatever is free."""
-        waiting = [pod for pod in gang.members if pod.is_waiting and pod.shape.device_slot]
+        waiting = [pod for pod in gang.members if _is_tried(pod) and pod.shape.device_slot]
         needs: dict[str, Pod] = {}
         for pod in waiting:
             needs.setdefault(pod.shape.device_slot, pod)
@@ -187,6 +196,10 @@ class DeviceNeeds:
             found += [Objection(Reason.UNSUPPORTED_FIELD, each, without) for each in spec.unsupported]
             self._problems[spec] = found[0] if found else None
         return self._problems[spec]
+
+
+def _is_tried(pod: Pod) -> bool:
+    return pod.is_waiting and not pod.gated
 
 
 def _not_ready(text: str) -> Objection:
