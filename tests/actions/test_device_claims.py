@@ -266,18 +266,6 @@ def test_pods_wait_until_claims_are_listed() -> None:
     assert world.decide().verdict("g").reason is Reason.RESOURCE_CLAIM_NOT_READY
 
 
-def test_members_with_different_claims_are_refused() -> None:
-    world = two_nodes()
-    world.gang("mixed", 2)
-    world.claiming("mixed")
-    world.device_claims["mixed-1-gpu"] = replace(
-        world.device_claims["mixed-1-gpu"], spec=claim_of(request(count=2)).spec
-    )
-    verdict = world.decide().verdict("mixed")
-    assert verdict.reason is Reason.UNSUPPORTED_FIELD
-    assert "ask for different devices" in verdict.message
-
-
 def test_a_rolled_back_statement_gives_its_devices_back() -> None:
     world = two_nodes()
     world.gang("g", 2)

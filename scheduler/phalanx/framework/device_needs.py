@@ -145,8 +145,10 @@ class DeviceNeeds:
             found = self._needs[name].objection or self._too_many(self._needs[name], waiting)
             if found is not None:
                 return replace(found, message=f"pod {pod.name}: {found.message}")
-        if len(needs) > 1:
-            text = "spec.resourceClaims: members that ask for different devices are not supported yet"
+        if len(needs) > 1 and any(self._needs[name].shared for name in needs):
+            text = (
+                "spec.resourceClaims: claims that differ beside claims that are shared are not supported yet"
+            )
             return Objection(Reason.UNSUPPORTED_FIELD, f"pod {waiting[0].name}: {text}")
         return None
 
