@@ -451,3 +451,46 @@ def test_a_shared_claim_takes_no_device_that_its_pod_has_for_itself() -> None:
     devices = [each.device for grant in bind.grants if grant.allocation for each in grant.allocation.devices]
     assert len(set(devices)) == 2
     assert [grant.name for grant in bind.grants] == ["g-0-gpu", "c"]
+
+
+@pytest.mark.parametrize(
+    ("conditions", "problem"),
+    [
+        ([("attached", "True")], ""),
+        ([("attached", "True"), ("broken", "False")], ""),
+        ([], "attached is not true yet"),
+        ([("attached", "False")], "attached is not true yet"),
+        ([("attached", "True"), ("broken", "True")], "broken says that it failed"),
+    ],
+)
+def test_pods_wait_for_the_binding_conditions_of_an_allocation(
+    conditions: list[tuple[str, str]], problem: str
+) -> None:
+    """Of a claim that somebody else has allocated: devices with such conditions are not allocated here."""
+    world = two_nodes()
+    world.gang("g", 2)
+    status = on_node("a-1", "y0")
+    (result,) = status["allocation"]["devices"]["results"]
+    result |= {"bindingConditions": ["attached"], "bindingFailureConditions": ["broken"]}
+    device_status = {key: result[key] for key in ("driver", "pool", "device")}
+    written = [{"type": kind, "status": value} for kind, value in conditions]
+    world.sharing("g", "c", status=status | {"devices": [device_status | {"conditions": written}]})
+    decided = world.decide()
+    if not problem:
+        assert set(decided.nodes("g")) == {"a-1"}
+        return
+    verdict = decided.verdict("g")
+    assert verdict.reason is Reason.RESOURCE_CLAIM_NOT_READY
+    assert problem in verdict.message
+
+
+def test_conditions_of_another_device_do_not_count() -> None:
+    world = two_nodes()
+    world.gang("g", 1)
+    status = on_node("a-1", "y0")
+    (result,) = status["allocation"]["devices"]["results"]
+    result["bindingConditions"] = ["attached"]
+    other = {"driver": result["driver"], "pool": result["pool"], "device": "y1"}
+    other["conditions"] = [{"type": "attached", "status": "True"}]
+    world.sharing("g", "c", status=status | {"devices": [other]})
+    assert world.decide().verdict("g").reason is Reason.RESOURCE_CLAIM_NOT_READY

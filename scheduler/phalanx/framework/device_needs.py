@@ -187,6 +187,8 @@ class DeviceNeeds:
             return self._problem(claim.spec)
         if is_own:
             return _not_ready("the devices of an earlier attempt are not given back yet")
+        if claim.unbound:
+            return _not_ready(claim.unbound)
         return None
 
     def _problem(self, spec: ClaimSpec) -> Objection | None:

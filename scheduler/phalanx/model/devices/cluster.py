@@ -45,7 +45,7 @@ def without_allocations(devices: ClusterDevices) -> ClusterDevices:
     """The same devices, none of them in use."""
     if not any(claim.allocation is not None for claim in devices.claims):
         return devices
-    claims = [structs.replace(claim, allocation=None, reserved_for=()) for claim in devices.claims]
+    claims = [structs.replace(each, allocation=None, reserved_for=(), unbound="") for each in devices.claims]
     return structs.replace(devices, claims=tuple(claims))
 
 
