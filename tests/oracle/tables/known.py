@@ -21,8 +21,6 @@ KNOWN: Final = {
     f"{_DRA}reserved-okay-podgroup/": _NO_GROUP,
     "dynamicresources/TestPreFilterReusesPendingAllocation": _NO_GROUP,
     "dynamicresources/TestFilterReusesPendingAllocation": _NO_GROUP,
-    f"{_DRA}allocated-skip-node-operations-missing-feature/": "the feature of a kubelet that skips node "
-    "operations of claims is not read",
 }
 """Beginnings of the names of tests."""
 

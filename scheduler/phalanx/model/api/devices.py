@@ -110,6 +110,7 @@ class DeviceRequestAllocationResult(ApiStruct, frozen=True):
     share_id: str | None = field(name="shareID", default=None)
     binding_conditions: tuple[str, ...] = ()
     binding_failure_conditions: tuple[str, ...] = ()
+    skip_node_operations: tuple[str, ...] = ()
 
 
 class DeviceAllocationResult(ApiStruct, frozen=True):

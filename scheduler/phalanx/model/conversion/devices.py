@@ -36,6 +36,8 @@ T = TypeVar("T")
 _EXACT: Final = "ExactCount"
 _ALL: Final = "All"
 _UNKNOWN_SELECTOR: Final = "is of a kind that is not known"
+_OPTIONAL_OPERATIONS: Final = "DRAOptionalNodeOperations"
+"""What a kubelet declares that can leave out node operations of a device (skipNodeOperations)."""
 
 
 # --- ResourceSlice ------------------------------------------------------------------------------------------
@@ -295,7 +297,11 @@ def _constraints(written: tuple[devices.DeviceConstraint, ...], wrong: list[str]
 def _allocation(written: devices.AllocationResult | None) -> Allocation | None:
     if written is None:
         return None
-    selector = written.node_selector
+    selector, skips = (
+        written.node_selector,
+        any(each.skip_node_operations for each in written.devices.results),
+    )
+    feature = _OPTIONAL_OPERATIONS if skips else ""
     return Allocation(
         devices=tuple(
             AllocatedDevice(
@@ -307,9 +313,9 @@ def _allocation(written: devices.AllocationResult | None) -> Allocation | None:
             for each in written.devices.results
         ),
         # The API server has checked the selector; one that it would refuse matches no node.
-        nodes=NodeChoice(all_nodes=True)
+        nodes=NodeChoice(all_nodes=True, feature=feature)
         if selector is None
-        else NodeChoice(terms=read_selector(selector, "status.allocation.nodeSelector", [])),
+        else NodeChoice(terms=read_selector(selector, "status.allocation.nodeSelector", []), feature=feature),
     )
 
 
