@@ -235,24 +235,35 @@ def test_a_pod_is_tried_again_when_the_name_of_its_claim_arrives() -> None:
     assert allocated(world.decide(), "g")
 
 
+@pytest.mark.parametrize("late", ["g-0", "g-2"])
+def test_a_surplus_member_without_its_claim_does_not_keep_its_gang_waiting(late: str) -> None:
+    world = two_nodes()
+    world.gang("g", 3, min=2)
+    world.claiming("g")
+    del world.device_claims[f"{late}-gpu"]
+    decided = world.decide()
+    assert len(allocated(decided, "g")) == 2
+    assert late not in {bind.name for each in decided.placements("g") for bind in each.binds}
+    verdict = world.take(decided).decide().verdict("g")
+    assert verdict.reason is Reason.RESOURCE_CLAIM_NOT_READY
+
+
+def test_a_member_of_the_minimum_without_its_claim_keeps_its_gang_waiting() -> None:
+    world = two_nodes()
+    world.gang("g", 3)
+    world.claiming("g")
+    del world.device_claims["g-1-gpu"]
+    verdict = world.decide().verdict("g")
+    assert verdict.reason is Reason.RESOURCE_CLAIM_NOT_READY
+    assert "g-1" in verdict.message
+
+
 def test_pods_wait_until_claims_are_listed() -> None:
     world = two_nodes()
     world.gang("g", 1)
     world.claiming("g")
     world.are_listed = False
     assert world.decide().verdict("g").reason is Reason.RESOURCE_CLAIM_NOT_READY
-
-
-def test_members_with_different_claims_are_refused() -> None:
-    world = two_nodes()
-    world.gang("mixed", 2)
-    world.claiming("mixed")
-    world.device_claims["mixed-1-gpu"] = replace(
-        world.device_claims["mixed-1-gpu"], spec=claim_of(request(count=2)).spec
-    )
-    verdict = world.decide().verdict("mixed")
-    assert verdict.reason is Reason.UNSUPPORTED_FIELD
-    assert "ask for different devices" in verdict.message
 
 
 def test_a_rolled_back_statement_gives_its_devices_back() -> None:
@@ -440,3 +451,46 @@ def test_a_shared_claim_takes_no_device_that_its_pod_has_for_itself() -> None:
     devices = [each.device for grant in bind.grants if grant.allocation for each in grant.allocation.devices]
     assert len(set(devices)) == 2
     assert [grant.name for grant in bind.grants] == ["g-0-gpu", "c"]
+
+
+@pytest.mark.parametrize(
+    ("conditions", "problem"),
+    [
+        ([("attached", "True")], ""),
+        ([("attached", "True"), ("broken", "False")], ""),
+        ([], "attached is not true yet"),
+        ([("attached", "False")], "attached is not true yet"),
+        ([("attached", "True"), ("broken", "True")], "broken says that it failed"),
+    ],
+)
+def test_pods_wait_for_the_binding_conditions_of_an_allocation(
+    conditions: list[tuple[str, str]], problem: str
+) -> None:
+    """Of a claim that somebody else has allocated: devices with such conditions are not allocated here."""
+    world = two_nodes()
+    world.gang("g", 2)
+    status = on_node("a-1", "y0")
+    (result,) = status["allocation"]["devices"]["results"]
+    result |= {"bindingConditions": ["attached"], "bindingFailureConditions": ["broken"]}
+    device_status = {key: result[key] for key in ("driver", "pool", "device")}
+    written = [{"type": kind, "status": value} for kind, value in conditions]
+    world.sharing("g", "c", status=status | {"devices": [device_status | {"conditions": written}]})
+    decided = world.decide()
+    if not problem:
+        assert set(decided.nodes("g")) == {"a-1"}
+        return
+    verdict = decided.verdict("g")
+    assert verdict.reason is Reason.RESOURCE_CLAIM_NOT_READY
+    assert problem in verdict.message
+
+
+def test_conditions_of_another_device_do_not_count() -> None:
+    world = two_nodes()
+    world.gang("g", 1)
+    status = on_node("a-1", "y0")
+    (result,) = status["allocation"]["devices"]["results"]
+    result["bindingConditions"] = ["attached"]
+    other = {"driver": result["driver"], "pool": result["pool"], "device": "y1"}
+    other["conditions"] = [{"type": "attached", "status": "True"}]
+    world.sharing("g", "c", status=status | {"devices": [other]})
+    assert world.decide().verdict("g").reason is Reason.RESOURCE_CLAIM_NOT_READY

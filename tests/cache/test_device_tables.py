@@ -228,15 +228,18 @@ def test_an_earlier_allocation_is_checked_before_the_bind_on_its_nodes() -> None
     problem = "ResourceClaim team/c was allocated for other nodes since the decision"
     assert cache.device_conflict(found, ON_N1) == problem
     assert cache.device_conflict(found, Node(name=NodeName("n2"), uid="n2", labels={}, allocatable={})) == ""
+    cache.apply(on_nodes("n1", bindingConditions=["attached"]))
+    assert "attached is not true yet" in cache.device_conflict(found, ON_N1)
     cache.apply(claim())
     assert "is not allocated any more" in cache.device_conflict(found, ON_N1)
 
 
-def on_nodes(*names: str) -> Applied:
+def on_nodes(*names: str, **of_device: Any) -> Applied:
     """The claim, allocated for these nodes by another scheduler."""
     event = claim(allocated=True)
     named = {"key": "metadata.name", "operator": "In", "values": list(names)}
     written = msgspec.to_builtins(event.object)
+    written["status"]["allocation"]["devices"]["results"] = [RESULT | of_device]
     written["status"]["allocation"]["nodeSelector"] = {"nodeSelectorTerms": [{"matchFields": [named]}]}
     return Applied(msgspec.convert(written, ResourceClaim))
 

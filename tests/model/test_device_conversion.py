@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from phalanx.model.api import devices as api
 from phalanx.model.api.kinds import DEVICE_KINDS, KINDS, WATCHED_KINDS
 from phalanx.model.conversion.devices import (
@@ -227,3 +228,16 @@ def test_a_recording_keeps_them(slices: list[api.ResourceSlice], claims: list[ap
 
 def test_the_builder_of_tests_writes_domains() -> None:
     assert device("d", example_com__numa=1)["attributes"] == {"example.com/numa": {"int": 1}}
+
+
+def test_a_device_that_skips_node_operations_needs_a_kubelet_that_can() -> None:
+    result = {"request": "r", "driver": "gpu.example.com", "pool": "a", "device": "d"}
+    skipped = result | {"skipNodeOperations": ["Prepare"]}
+    able = replace(node("a"), declared_features=("DRAOptionalNodeOperations",))
+    for written, allowed in ((result, True), (skipped, False)):
+        allocation = claim_of(
+            request(), status={"allocation": {"devices": {"results": [written]}}}
+        ).allocation
+        assert allocation is not None
+        assert allocation.nodes.allows(able)
+        assert allocation.nodes.allows(node("a")) is allowed

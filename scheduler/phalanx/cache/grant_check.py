@@ -31,6 +31,8 @@ class GrantCheck:
             return f"{grant} is being deleted"
         if claim.allocation is None:
             return f"{grant} is not allocated any more since the decision"
+        if claim.unbound:
+            return f"{grant}: {claim.unbound}"
         if grant.allocation is None:
             is_here = claim.allocation.nodes.allows(node)
             return "" if is_here else f"{grant} was allocated for other nodes since the decision"

@@ -84,15 +84,24 @@ class DeviceNeeds:
             if pod.uid in needs:
                 users.setdefault(needs[pod.uid], []).append(pod)
         used = {need: self._used_by(need, pods) for need, pods in users.items()}
-        return replace(
-            gang,
-            members=tuple(
-                [
-                    self._extended(pod, used[needs[pod.uid]]) if pod.uid in needs else pod
-                    for pod in gang.members
-                ]
-            ),
-        )
+        members = [
+            self._extended(pod, used[needs[pod.uid]]) if pod.uid in needs else pod for pod in gang.members
+        ]
+        return replace(gang, members=tuple(self._without_unready(gang, members)))
+
+    def _without_unready(self, gang: Gang, members: list[Pod]) -> list[Pod]:
+        """The members, of which those whose claims are not ready wait like gated ones if the others are
+        enough."""
+        unready = {pod.uid for pod in members if _is_tried(pod) and self._is_unready(pod)}
+        tried = [pod for pod in members if pod.counts_for_gang or (_is_tried(pod) and pod.uid not in unready)]
+        has_some = any(map(_is_tried, tried))
+        if not unready or not has_some or not (gang.started or gang.minimum.is_reached(tried)):
+            return members
+        return [replace(pod, gated=True) if pod.uid in unready else pod for pod in members]
+
+    def _is_unready(self, pod: Pod) -> bool:
+        found = self.of(pod.shape).objection
+        return found is not None and found.reason is Reason.RESOURCE_CLAIM_NOT_READY
 
     def pod_with_need(self, pod: Pod) -> Pod:
         """The pod with its need in its shape; the pod itself if it has no claims."""
@@ -128,7 +137,7 @@ class DeviceNeeds:
 
     def objection(self, gang: Gang) -> Objection | None:
         """Why the waiting members cannot have devices, whatever is free."""
-        waiting = [pod for pod in gang.members if pod.is_waiting and pod.shape.device_slot]
+        waiting = [pod for pod in gang.members if _is_tried(pod) and pod.shape.device_slot]
         needs: dict[str, Pod] = {}
         for pod in waiting:
             needs.setdefault(pod.shape.device_slot, pod)
@@ -136,8 +145,10 @@ class DeviceNeeds:
             found = self._needs[name].objection or self._too_many(self._needs[name], waiting)
             if found is not None:
                 return replace(found, message=f"pod {pod.name}: {found.message}")
-        if len(needs) > 1:
-            text = "spec.resourceClaims: members that ask for different devices are not supported yet"
+        if len(needs) > 1 and any(self._needs[name].shared for name in needs):
+            text = (
+                "spec.resourceClaims: claims that differ beside claims that are shared are not supported yet"
+            )
             return Objection(Reason.UNSUPPORTED_FIELD, f"pod {waiting[0].name}: {text}")
         return None
 
@@ -176,6 +187,8 @@ class DeviceNeeds:
             return self._problem(claim.spec)
         if is_own:
             return _not_ready("the devices of an earlier attempt are not given back yet")
+        if claim.unbound:
+            return _not_ready(claim.unbound)
         return None
 
     def _problem(self, spec: ClaimSpec) -> Objection | None:
@@ -187,6 +200,10 @@ class DeviceNeeds:
             found += [Objection(Reason.UNSUPPORTED_FIELD, each, without) for each in spec.unsupported]
             self._problems[spec] = found[0] if found else None
         return self._problems[spec]
+
+
+def _is_tried(pod: Pod) -> bool:
+    return pod.is_waiting and not pod.gated
 
 
 def _not_ready(text: str) -> Objection:

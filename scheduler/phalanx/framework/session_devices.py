@@ -10,6 +10,7 @@ from phalanx.framework.device_needs import DeviceNeeds, Need
 from phalanx.framework.shared_choices import EVERYWHERE, PodCapacity, SharedChoices, devices_of
 from phalanx.model.devices.claims import Allocation, Claim, ClaimGrant, ClaimSpec, DeviceClass
 from phalanx.model.devices.cluster import ClusterDevices, DeviceState, grants
+from phalanx.model.devices.joint_slots import PlainKinds
 from phalanx.model.devices.limits import CLAIM_SEARCH_DEVICES_MAX
 from phalanx.model.devices.matching import Matcher
 from phalanx.model.devices.pod_claims import Unresolved, own_claims
@@ -90,6 +91,7 @@ class SessionDevices:
         self._choices = SharedChoices(self._state, nodes, capacity, changes.shared)
         self._counters = cache.counters(devices.classes)
         self._counted: dict[tuple[Need, NodeName], tuple[object, Slots]] = {}
+        self._joint: dict[tuple[PlainKinds, NodeName], tuple[object, tuple[int, ...] | None]] = {}
         self.needs: Final = DeviceNeeds(devices, self._state, cache.matcher)
 
     def count(self, need: Need, node: Node) -> int:
@@ -99,6 +101,17 @@ class SessionDevices:
         does not add up.
         """
         return self._slots(need, node).count
+
+    def free_for_any(self, kinds: PlainKinds, node: Node) -> tuple[int, ...] | None:
+        """For each set of these kinds of requests, how many free devices match one of them; None if
+        that does not tell what fits."""
+        taken, freed = self._taken(node.name), self._freed(node.name)
+        known = self._joint.get((kinds, node.name))
+        if known is None or known[0] != (taken, freed):
+            place = self._state.on(node, besides=taken, without=freed)
+            known = ((taken, freed), self._state.free_for_any(kinds, place))
+            self._joint[kinds, node.name] = known
+        return known[1]
 
     def why_none(self, need: Need, node: Node) -> str:
         """Why the node has no devices for a pod; empty if it has some."""

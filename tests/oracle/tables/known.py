@@ -4,7 +4,6 @@ from typing import Final
 
 _DRA: Final = "dynamicresources/TestPlugin/"
 _CHOSEN_FIRST: Final = "the devices of a shared claim are chosen before nodes, and other nodes drop out"
-_CONDITIONS: Final = "binding conditions of an allocation that exists already are not read"
 _GIVEN_BACK: Final = "a claim of a template that is allocated before its pod has a node is given back first"
 _TWO_PLACES: Final = "a slice with two kinds of nodes is refused; the API server accepts none"
 _NO_GROUP: Final = "the PodGroup that the pod names does not exist in the scenario"
@@ -15,8 +14,6 @@ KNOWN: Final = {
     f"{_DRA}multiple-claims-prioritized-list-scoring/": _CHOSEN_FIRST,
     f"{_DRA}bound-claim-without-binding-conditions/": _GIVEN_BACK,
     f"{_DRA}claim-template/": _GIVEN_BACK,
-    f"{_DRA}bound-claim-with-": _CONDITIONS,
-    f"{_DRA}multi-claims-binding-conditions-one-fail/": _CONDITIONS,
     f"{_DRA}bind-claim-with-binding-conditions/": _TWO_PLACES,
     f"{_DRA}bind-failure-concurrent-deallocation/": _TWO_PLACES,
     f"{_DRA}bind-podgroup-failure/": _NO_GROUP,
@@ -24,8 +21,6 @@ KNOWN: Final = {
     f"{_DRA}reserved-okay-podgroup/": _NO_GROUP,
     "dynamicresources/TestPreFilterReusesPendingAllocation": _NO_GROUP,
     "dynamicresources/TestFilterReusesPendingAllocation": _NO_GROUP,
-    f"{_DRA}allocated-skip-node-operations-missing-feature/": "the feature of a kubelet that skips node "
-    "operations of claims is not read",
 }
 """Beginnings of the names of tests."""
 

@@ -13,8 +13,9 @@ other kinds that it may displace, on any node. That is safe but not exact: the p
 feasible node. Pods of one kind are counted exactly, as far as zones are known.
 
 Devices of claims. A pod with claims uses one set of devices for its kind of claims; a node offers as many
-sets as its devices allow. If pods of several kinds are placed together, at most one of them gets a node.
-That is safe but not exact.
+sets as its devices allow. If pods of several kinds are placed together, they also use devices of each set of
+kinds of requests (`joint_slots`), which is exact. On nodes where that does not tell what fits, such as with
+constraints of claims or counters of devices, at most one of the pods gets the node: safe but not exact.
 
 Ports. Every node offers the same of each port, so nodes do not list it; the projection adds it.
 
@@ -32,6 +33,7 @@ from phalanx.framework.session import Session
 from phalanx.framework.session_devices import SessionDevices
 from phalanx.framework.volume_supply import VolumeAmounts
 from phalanx.limits import NUMA_CACHE_ENTRIES_MAX, NUMA_DISPLACED_MAX
+from phalanx.model.devices.joint_slots import PlainKinds, plain_kinds
 from phalanx.model.gpu_shares import (
     GPU_SHARE,
     free_devices,
@@ -194,7 +196,7 @@ def _plenty(kinds: tuple[str, ...]) -> Resources:
 
 
 ALONE: Final = f"{DEVICE_SLOT}of several kinds"
-"""Every node offers one, if pods of several kinds are placed together."""
+"""Of several pods of different kinds, one gets a node on which it is not known how many fit."""
 
 
 class DeviceProjection(Struct, frozen=True):
@@ -202,24 +204,48 @@ class DeviceProjection(Struct, frozen=True):
 
     needs: tuple[tuple[str, Need], ...]
     """What the pods need, by resource name."""
+    kinds: PlainKinds | None = None
+    """The kinds of requests of several needs, if all of their claims are plain."""
 
     def request(self, pod: Pod) -> Resources:
         """The sets of devices that the pod requests."""
         name = pod.shape.device_slot
         if not name:
             return {}
-        return {name: 1, ALONE: 1} if len(self.needs) > 1 else {name: 1}
+        if len(self.needs) == 1:
+            return {name: 1}
+        asked = self.kinds.asked(dict(self.needs)[name].claims) if self.kinds is not None else ()
+        return {name: 1, ALONE: 1, **{key: count for key, count in self._amounts(asked).items() if count}}
 
     def free(self, devices: SessionDevices, node: Node, free: Resources) -> Resources:
         """The free amounts of the node with its sets of devices."""
-        return {**free, **{name: devices.count(need, node) for name, need in self.needs}, ALONE: 1}
+        found = {**free, **{name: devices.count(need, node) for name, need in self.needs}}
+        if len(self.needs) == 1:
+            return found
+        counts = devices.free_for_any(self.kinds, node) if self.kinds is not None else None
+        if counts is None:
+            return {**found, ALONE: 1, **self._amounts([_PLENTY for _ in self._sets])}
+        return {**found, ALONE: _PLENTY, **self._amounts(counts)}
+
+    @property
+    def _sets(self) -> Sequence[int]:
+        return self.kinds.sets if self.kinds is not None else ()
+
+    def _amounts(self, counts: Sequence[int]) -> Resources:
+        return {
+            f"{DEVICE_SLOT}of kinds {some}": count for some, count in zip(self._sets, counts, strict=True)
+        }
 
 
 def device_projection(session: Session, pods: Sequence[Pod]) -> DeviceProjection | None:
     """The projection for these pods; None if none has claims."""
     found = {pod.shape.device_slot: session.devices.needs.of(pod.shape) for pod in pods}
     found.pop("", None)
-    return DeviceProjection(tuple(found.items())) if found else None
+    if not found:
+        return None
+    are_own = len(found) > 1 and not any(need.shared for need in found.values())
+    kinds = plain_kinds([spec for need in found.values() for spec in need.claims]) if are_own else None
+    return DeviceProjection(tuple(found.items()), kinds)
 
 
 def is_safety(resource: str) -> bool:

@@ -108,6 +108,9 @@ class DeviceRequestAllocationResult(ApiStruct, frozen=True):
     device: str = ""
     admin_access: bool | None = None
     share_id: str | None = field(name="shareID", default=None)
+    binding_conditions: tuple[str, ...] = ()
+    binding_failure_conditions: tuple[str, ...] = ()
+    skip_node_operations: tuple[str, ...] = ()
 
 
 class DeviceAllocationResult(ApiStruct, frozen=True):
@@ -132,11 +135,29 @@ class ConsumerReference(ApiStruct, frozen=True):
     uid: str = ""
 
 
+class DeviceCondition(ApiStruct, frozen=True):
+    """The type and the status of a condition of an allocated device."""
+
+    type: str = ""
+    status: str = ""
+
+
+class AllocatedDeviceStatus(ApiStruct, frozen=True):
+    """What the driver says about an allocated device."""
+
+    driver: str = ""
+    pool: str = ""
+    device: str = ""
+    share_id: str | None = field(name="shareID", default=None)
+    conditions: tuple[DeviceCondition, ...] = ()
+
+
 class ResourceClaimStatus(ApiStruct, frozen=True):
-    """The allocation of a claim, and who uses it."""
+    """The allocation of a claim, who uses it, and the states of its devices."""
 
     allocation: AllocationResult | None = None
     reserved_for: tuple[ConsumerReference, ...] = ()
+    devices: tuple[AllocatedDeviceStatus, ...] = ()
 
 
 class ResourceClaim(ApiStruct, frozen=True):

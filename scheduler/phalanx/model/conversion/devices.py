@@ -36,6 +36,8 @@ T = TypeVar("T")
 _EXACT: Final = "ExactCount"
 _ALL: Final = "All"
 _UNKNOWN_SELECTOR: Final = "is of a kind that is not known"
+_OPTIONAL_OPERATIONS: Final = "DRAOptionalNodeOperations"
+"""What a kubelet declares that can leave out node operations of a device (skipNodeOperations)."""
 
 
 # --- ResourceSlice ------------------------------------------------------------------------------------------
@@ -193,6 +195,7 @@ def read_resource_claim(written: devices.ResourceClaim) -> Claim:
         uid=meta.uid,
         spec=read_claim_spec(written.spec),
         allocation=_allocation(written.status.allocation),
+        unbound=_unbound(written.status),
         reserved_for=tuple(each.uid for each in written.status.reserved_for),
         owner=next((each.uid for each in meta.owner_references if each.controller), ""),
         deleting=meta.deletion_timestamp is not None,
@@ -294,7 +297,11 @@ def _constraints(written: tuple[devices.DeviceConstraint, ...], wrong: list[str]
 def _allocation(written: devices.AllocationResult | None) -> Allocation | None:
     if written is None:
         return None
-    selector = written.node_selector
+    selector, skips = (
+        written.node_selector,
+        any(each.skip_node_operations for each in written.devices.results),
+    )
+    feature = _OPTIONAL_OPERATIONS if skips else ""
     return Allocation(
         devices=tuple(
             AllocatedDevice(
@@ -306,7 +313,25 @@ def _allocation(written: devices.AllocationResult | None) -> Allocation | None:
             for each in written.devices.results
         ),
         # The API server has checked the selector; one that it would refuse matches no node.
-        nodes=NodeChoice(all_nodes=True)
+        nodes=NodeChoice(all_nodes=True, feature=feature)
         if selector is None
-        else NodeChoice(terms=read_selector(selector, "status.allocation.nodeSelector", [])),
+        else NodeChoice(terms=read_selector(selector, "status.allocation.nodeSelector", []), feature=feature),
     )
+
+
+def _unbound(status: devices.ResourceClaimStatus) -> str:
+    """Why pods cannot use the allocated devices yet, by their binding conditions; empty if they can."""
+    found = {(each.driver, each.pool, each.device, each.share_id): each for each in status.devices}
+    for each in status.allocation.devices.results if status.allocation is not None else ():
+        if each.binding_conditions:
+            known = found.get((each.driver, each.pool, each.device, each.share_id))
+            true = (
+                {one.type for one in known.conditions if one.status == "True"} if known is not None else set()
+            )
+            failed = next((one for one in each.binding_failure_conditions if one in true), "")
+            if failed:
+                return f"device {each.device}: its binding condition {failed} says that it failed"
+            missing = next((one for one in each.binding_conditions if one not in true), "")
+            if missing:
+                return f"device {each.device}: its binding condition {missing} is not true yet"
+    return ""

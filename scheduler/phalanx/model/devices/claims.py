@@ -103,7 +103,7 @@ class Allocation(Struct, frozen=True, gc=False):
 
 class Claim(Struct, frozen=True, gc=False):
     """A ResourceClaim. `reserved_for`: UIDs of the pods and groups that may use it. `owner`: the UID of the
-    pod for which it was made, if there is one."""
+    pod for which it was made, if there is one. `unbound`: why allocated devices cannot be used yet."""
 
     namespace: str
     name: str
@@ -113,6 +113,7 @@ class Claim(Struct, frozen=True, gc=False):
     reserved_for: tuple[str, ...] = ()
     owner: str = ""
     deleting: bool = False
+    unbound: str = ""
 
     def __str__(self) -> str:
         return f"ResourceClaim {self.namespace}/{self.name}"

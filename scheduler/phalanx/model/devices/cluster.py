@@ -14,6 +14,7 @@ from phalanx.model.devices.claims import (
     DeviceClass,
     devices_in_use,
 )
+from phalanx.model.devices.joint_slots import PlainKinds, free_for_any
 from phalanx.model.devices.matching import Matcher
 from phalanx.model.devices.pod_claims import Unresolved, allocate_for_pod, resolve
 from phalanx.model.devices.pools import DeviceId, Inventory, PoolId, Slice, TaintRule
@@ -44,7 +45,7 @@ def without_allocations(devices: ClusterDevices) -> ClusterDevices:
     """The same devices, none of them in use."""
     if not any(claim.allocation is not None for claim in devices.claims):
         return devices
-    claims = [structs.replace(claim, allocation=None, reserved_for=()) for claim in devices.claims]
+    claims = [structs.replace(each, allocation=None, reserved_for=(), unbound="") for each in devices.claims]
     return structs.replace(devices, claims=tuple(claims))
 
 
@@ -126,6 +127,10 @@ class DeviceState:
             lambda node: self.on(node, besides=besides, without=without),
             lambda place: self.allocate(claims, place),
         )
+
+    def free_for_any(self, kinds: PlainKinds, place: NodeDevices) -> tuple[int, ...] | None:
+        """For each set of these kinds, how many free devices match one of them; see there."""
+        return free_for_any(place, kinds, classes=self._classes, matcher=self._matcher)
 
     def slots(self, claims: Sequence[ClaimSpec]) -> SlotCounter:
         """Counts the members with these claims that fit on nodes."""

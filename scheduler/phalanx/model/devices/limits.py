@@ -18,6 +18,10 @@ CLAIM_SEARCH_DEVICES_MAX: Final = 256
 DEVICE_SLOTS_CACHE_MAX: Final = 10_000
 """Kinds of nodes whose slots for one kind of member are kept: some kilobytes each."""
 
+DEVICE_KINDS_TOGETHER_MAX: Final = 4
+"""Kinds of requests of pods that are placed together and counted exactly: each set of them is a resource of
+the solver."""
+
 CEL_EXPRESSION_CHARACTERS_MAX: Final = 10 * 1024
 """Characters of a CEL expression: the limit of the API."""
 

@@ -68,9 +68,13 @@ class NodeChoice(Struct, frozen=True, gc=False):
     node: str = ANYWHERE
     terms: tuple[Term, ...] | None = None
     all_nodes: bool = False
+    feature: str = ""
+    """A feature that the kubelet of the node must declare besides."""
 
     def allows(self, node: Node) -> bool:
         """Whether the node can use the device."""
+        if self.feature and self.feature not in node.declared_features:
+            return False
         if self.node:
             return self.node == node.name
         return self.all_nodes or (self.terms is not None and node_matches_any(node, self.terms))

@@ -1,0 +1,138 @@
+"""Members of one gang with different claims of their own are placed in one decision."""
+
+import itertools
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from phalanx.model.reasons import Reason
+
+from tests.actions.test_device_claims import World
+from tests.builders import Decided
+from tests.examples import holds
+from tests.model.devices import claim_of, device, request
+
+BIG = 'device.attributes["gpu.example.com"].size == "big"'
+
+
+def asking(world: World, *claims: dict[str, Any], **more: Any) -> World:
+    """A gang `g` whose members have these requests, each its own."""
+    world.gang("g", len(claims))
+    world.claiming("g")
+    for number, each in enumerate(claims):
+        name = f"g-{number}-gpu"
+        world.device_claims[name] = replace(world.device_claims[name], spec=claim_of(each, **more).spec)
+    return world
+
+
+def cluster(*nodes: str) -> World:
+    """Nodes with these devices: B for a big one, s for a small one, t for a tainted small one."""
+    world = World()
+    world.nodes("a", len(nodes))
+    taint = {"key": "broken", "effect": "NoSchedule"}
+    for number, kinds in enumerate(nodes):
+        found = [
+            device(f"d{index}", size="big" if kind == "B" else "small")
+            | ({"taints": [taint]} if kind == "t" else {})
+            for index, kind in enumerate(kinds)
+        ]
+        world.device_slice(f"a-{number}", *found)
+    return world
+
+
+def used(decided: Decided) -> list[tuple[str, str]]:
+    """Node and device of each device that members got; no device twice."""
+    found = [
+        (bind.node, each.device[2])
+        for placement in decided.placements("g")
+        for bind in placement.binds
+        for grant in bind.grants
+        for each in (grant.allocation.devices if grant.allocation else ())
+    ]
+    assert len(found) == len(set(found))
+    return found
+
+
+def test_members_that_ask_for_different_numbers_share_a_node() -> None:
+    world = asking(cluster("ssss"), request(), request("other", count=3))
+    assert len(used(world.decide())) == 4
+    world = asking(cluster("sss"), request(), request("other", count=3))
+    assert world.decide().verdict("g").reason is Reason.ABOVE_CLUSTER_CAPACITY
+
+
+def test_members_whose_claims_match_some_of_the_same_devices_have_a_node_each() -> None:
+    """Else the one that is served first could take the only device of the other one."""
+    wanted = request(), request("big", BIG)
+    assert asking(cluster("Bs"), *wanted).decide().verdict("g").reason is Reason.ABOVE_CLUSTER_CAPACITY
+    assert len({node for node, _ in used(asking(cluster("Bs", "Bs"), *wanted).decide())}) == 2
+
+
+def test_claims_with_constraints_have_a_node_each() -> None:
+    """How many of them fit together is not known."""
+    same = [{"matchAttribute": "gpu.example.com/size"}]
+    world = asking(cluster("ss", "ss"), request(), request("two", count=2), constraints=same)
+    assert {node for node, _ in used(world.decide())} == {"a-0", "a-1"}
+
+
+def test_claims_that_differ_beside_a_shared_claim_are_refused() -> None:
+    world = asking(cluster("ssss"), request(), request("other", count=2))
+    world.sharing("g", "link")
+    verdict = world.decide().verdict("g")
+    assert verdict.reason is Reason.UNSUPPORTED_FIELD
+    assert "claims that differ beside claims that are shared" in verdict.message
+
+
+WANTED = (
+    request(),
+    request("two", count=2),
+    request("big", BIG),
+    request("bigs", BIG, count=2),
+    request("any", tolerations=[{"operator": "Exists"}]),
+)
+NEEDS = ((1, "Bs"), (2, "Bs"), (1, "B"), (2, "B"), (1, "Bst"))
+"""How many devices, and of which kinds."""
+
+
+@holds(12)
+@given(
+    st.lists(st.text("Bst", max_size=4), min_size=1, max_size=2),
+    st.lists(st.integers(0, len(WANTED) - 1), min_size=1, max_size=4),
+)
+def test_a_gang_is_placed_exactly_if_its_devices_can_be_divided(nodes: list[str], wanted: list[int]) -> None:
+    """Only on nodes with devices of one kind; on others less may be placed, but nothing wrong."""
+    decided = asking(cluster(*nodes), *(WANTED[each] for each in wanted)).decide()
+    found = used(decided)
+    exists = any(
+        all(
+            _fits(kinds, [NEEDS[each] for each, there in zip(wanted, where, strict=True) if there == node])
+            for node, kinds in enumerate(nodes)
+        )
+        for where in itertools.product(range(len(nodes)), repeat=len(wanted))
+    )
+    assert exists or not found
+    if all(len(set(kinds)) <= 1 for kinds in nodes):
+        assert bool(found) is exists
+    if found:
+        assert len(found) == sum(NEEDS[each][0] for each in wanted)
+
+
+def _fits(kinds: str, needs: list[tuple[int, str]]) -> bool:
+    """Whether devices of these kinds can be divided so, by trial."""
+    if not needs:
+        return True
+    (count, allowed), *rest = needs
+    for some in itertools.combinations(range(len(kinds)), count):
+        if all(kinds[index] in allowed for index in some):
+            left = "".join(kind for index, kind in enumerate(kinds) if index not in some)
+            if _fits(left, rest):
+                return True
+    return False
+
+
+@pytest.mark.parametrize("size", [3, 5])
+def test_a_mixed_gang_of_two_roles_fills_the_nodes(size: int) -> None:
+    """A launcher with one device and workers with two each."""
+    world = asking(cluster(*["ssss"] * size), request(), *[request("two", count=2)] * (2 * size - 1))
+    assert len(used(world.decide())) == 4 * size - 1
