@@ -60,8 +60,7 @@ def simulate(
         A CSV of real jobs with the columns timestamp (ISO 8601), duration (seconds), num_gpus and cluster
         (their queue), instead of random ones.
     workload
-        plain, claims (volumes and devices in every seed), queues (all features of queues), native or volcano
-        (their PodGroups); plain with a trace.
+        plain, claims (volumes and devices), queues (all of their features), native or volcano (PodGroups).
     events
         Print a line for each fault, placement and eviction on standard error.
     twin
@@ -79,8 +78,8 @@ def simulate(
     first, last = _range(seed, seeds)
     if first == last:
         _refuse_dask(workers.dask)
-        one = msgspec.structs.replace(request, seed=first)
-        return _one(one, trace, events=events, twin=twin, output=output)
+        request = msgspec.structs.replace(request, seed=first)
+        return _one(request, trace, events=events, twin=twin, output=output)
     if twin:
         raise BadInput("--twin: expected with one seed, found with many")
     return _many(request, trace, range(first, last + 1), jobs=jobs, dask=workers.dask, output=output)
