@@ -35,7 +35,7 @@ _CHANNEL: Final = "channel"
 _TEMPLATE: Final = "one-nic"
 _API: Final = f"{GROUP}/v1"
 
-_WISHES: Final = (
+_RESOURCES: Final = (
     *((),) * 4,
     ("volume",),
     ("volume",),
@@ -118,14 +118,14 @@ def _channels(name: str, label: str) -> Object:
 
 def with_claims(made: tuple[Object, ...], random: Random) -> tuple[Object, ...]:
     """The manifests of a job, which is the last of them, with what it claims."""
-    wishes, size = random.choice(_WISHES), random.choice(_SIZES)
+    resources, size = random.choice(_RESOURCES), random.choice(_SIZES)
     job = deepcopy(made[-1])
     name, pods = job["metadata"]["name"], job["spec"]["template"]["spec"]
     more: list[Object] = []
-    for wish in wishes:
-        if wish in ("volume", "local"):
-            pods["volumes"] = [_volume(PROVISIONED if wish == "volume" else LOCAL, size)]
-        elif wish == "device":
+    for resource in resources:
+        if resource in ("volume", "local"):
+            pods["volumes"] = [_volume(PROVISIONED if resource == "volume" else LOCAL, size)]
+        elif resource == "device":
             pods["resourceClaims"] = [{"name": _NIC, "resourceClaimTemplateName": _TEMPLATE}]
         else:
             pods["resourceClaims"] = [{"name": _CHANNEL, "resourceClaimName": name}]
