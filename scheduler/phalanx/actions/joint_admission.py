@@ -332,12 +332,16 @@ class _JointAdmission:
     ) -> list[DemandPlacement]:
         """The placements of the found and of some helped gangs with all rules; empty if none is helped.
 
-        The joint model leaves rules out, so its solution is only a proposal. The second proposal is to place
+        The joint model leaves rules out, so its solution is only a proposal, and its proof that there is none
+        holds with all rules too; but it counts NUMA zones with some safety. The second proposal is to place
         the helped gangs first.
         """
         answer = admit(joint.problem, joint.start, limits=limits)
         admitted = answer.admitted or () if isinstance(answer, JointAnswer) else ()
         self._outcome.solves[BY] += 1
+        is_proven = isinstance(answer, JointAnswer) and answer.certificate.proven
+        if is_proven and not admitted and not self._session.facts.numa_layouts:
+            return []
         steps = JointSteps(self._session, self._outcome)
         demands = [*(placement.demand for placement in found), *helped]
         proposal = {demands[each.gang].gang.id: each.placed.assignments for each in admitted}

@@ -13,7 +13,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from phalanx.actions.demands.demand import Demand
-from phalanx.actions.limits import JOINT_STEPS_HELPED_MAX
+from phalanx.actions.limits import JOINT_STEPS_HELPED_MAX, JOINT_STEPS_MAX
 from phalanx.actions.outcome import Outcome
 from phalanx.actions.problems.joint_problem import is_modelled, solver_assignments
 from phalanx.actions.problems.placement import DemandPlacement, apply_placement, lacks_volumes
@@ -44,6 +44,7 @@ class JointSteps:
         self._session = session
         self._outcome = outcome
         self._problems = ProblemBuilder(session)
+        self._left = JOINT_STEPS_MAX
 
     def placed_as(
         self, proposal: Proposal, found: Sequence[DemandPlacement], helped: Sequence[Demand]
@@ -103,7 +104,10 @@ class JointSteps:
     def _step(
         self, demand: Demand, proposed: Sequence[Assignment]
     ) -> tuple[DemandPlacement, Statement] | None:
-        """Place one gang; None if it fits nowhere."""
+        """Place one gang; None if it fits nowhere, or if enough has been tried."""
+        if not self._left:
+            return None
+        self._left -= 1
         nodes = tuple(dict.fromkeys(each.node for each in proposed))
         problem = self._problems.build_problem(demand, listing=nodes).problem
         for assignments in self._candidates(problem, proposed, frozenset(nodes)):

@@ -114,6 +114,10 @@ JOINT_STEPS_HELPED_MAX: Final = 8
 """Waiting gangs that are tried before the placed ones, if a joint proposal fails because of rules that its
 model does not state. Each one solves all placements that may change again."""
 
+JOINT_STEPS_MAX: Final = 200
+"""Placements that one cycle tries for such proposals: as many as the gangs of one proposal, which the cycle
+has tried once before."""
+
 CYCLE_VALUE_QUEUES_MAX: Final = 8
 """Queues in which one cycle admits by value. They share the effort, and each builds a model."""
 
