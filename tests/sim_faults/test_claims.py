@@ -232,3 +232,21 @@ def test_a_pod_starts_when_its_claims_can_be_prepared(play: Play) -> None:
         assert cluster.client.keys(DEVICE_CLAIMS) == []
 
     play(scenario)
+
+
+def test_a_pod_that_is_deleted_while_it_waits_for_its_claims_has_failed(play: Play) -> None:
+    """Its Job would wait for ever for the end of a pod that it replaces only when it has failed."""
+
+    async def scenario(cluster: FaultCluster) -> None:
+        equipped(cluster)
+        waiting = pod("p", resourceClaims=[{"name": "nic", "resourceClaimTemplateName": "one-nic"}])
+        waiting["metadata"]["finalizers"] = ["example.com/counted"]
+        cluster.create(waiting)
+        cluster.bind("p", "a")
+        await asyncio.sleep(1)
+        uid = cluster.get("Pod", "p", "default")["metadata"]["uid"]
+        cluster.client.delete(Key("pods", "default", "p"), uid=uid)
+        await asyncio.sleep(5)
+        assert cluster.get("Pod", "p", "default")["status"]["phase"] == "Failed"
+
+    play(scenario)
