@@ -11,14 +11,14 @@ from typing import Any, Final
 import aiohttp
 import msgspec
 from phalanx_controlplane.controlplane import ControlPlane
+from phalanx_simulator.embedded.provisioned_volumes import provisioned_volume, selected_node
 
 from bench.harness.gangs import NAMESPACE
-from bench.harness.rules import Rule, volume
+from bench.harness.rules import DRIVER, Rule
 from bench.harness.workloads import Workload
 
 _CLAIMS: Final = f"/api/v1/namespaces/{NAMESPACE}/persistentvolumeclaims"
 _VOLUMES: Final = "/api/v1/persistentvolumes"
-_SELECTED: Final = "volume.kubernetes.io/selected-node"
 _AT_ONCE: Final = 16
 """Requests at the same time; an external provisioner has a hundred workers and a limit on their rate."""
 _EXISTS: Final = 409
@@ -73,8 +73,8 @@ def _note(
     claim: dict[str, Any], seen: set[str], waiting: "asyncio.Queue[tuple[dict[str, Any], str]]"
 ) -> None:
     metadata = claim.get("metadata", {})
-    node = metadata.get("annotations", {}).get(_SELECTED)
-    if node and metadata["uid"] not in seen and not claim["spec"].get("volumeName"):
+    node = selected_node(claim) if metadata else ""
+    if node and metadata["uid"] not in seen:
         seen.add(metadata["uid"])
         waiting.put_nowait((claim, node))
 
@@ -84,7 +84,7 @@ async def _create(
 ) -> None:
     while True:
         claim, node = await waiting.get()
-        async with session.post(_VOLUMES, json=volume(claim, node)) as answer:
+        async with session.post(_VOLUMES, json=provisioned_volume(claim, node, DRIVER)) as answer:
             if not answer.ok and answer.status != _EXISTS:
                 raise ProvisionerFailed(await answer.text())
             await answer.read()

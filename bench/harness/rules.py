@@ -92,28 +92,6 @@ def setup(used: set[Rule], *, nodes: list[str]) -> list[Manifest]:
     return found
 
 
-def volume(claim: Manifest, node: str) -> Manifest:
-    """A volume of a node for a claim, as an external provisioner creates it."""
-    meta = claim["metadata"]
-    on_node = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolume",
-        "metadata": {
-            "name": f"pvc-{meta['uid']}",
-            "annotations": {"pv.kubernetes.io/provisioned-by": DRIVER},
-        },
-        "spec": {
-            "capacity": {"storage": "1Gi"},
-            "accessModes": ["ReadWriteOnce"],
-            "storageClassName": _STORAGE_CLASS,
-            "csi": {"driver": DRIVER, "volumeHandle": meta["uid"]},
-            "claimRef": {"namespace": meta["namespace"], "name": meta["name"], "uid": meta["uid"]},
-            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [on_node]}]}},
-        },
-    }
-
-
 def _slice(node: str) -> Manifest:
     pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
     devices = [{"name": f"device-{index}"} for index in range(DEVICES_PER_NODE)]

@@ -11,6 +11,7 @@ from phalanx.model.names import NodeName, PodUid
 from phalanx_simulator.embedded.controllers.provisioner import Provisioner
 from phalanx_simulator.embedded.controllers.volumes import CLAIMS, VOLUMES
 from phalanx_simulator.embedded.manifests import node, pod, pod_group
+from phalanx_simulator.embedded.provisioned_volumes import on_host
 from phalanx_simulator.embedded.store import Key, Object
 from phalanx_simulator.faults.edits import delete
 from phalanx_simulator.runs.world import World
@@ -37,7 +38,6 @@ def storage_class(provisioner: str) -> Object:
 
 
 def volume(name: str, host: str, size: str = "10Gi") -> Object:
-    expression = {"key": HOST, "operator": "In", "values": [host]}
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
@@ -48,7 +48,7 @@ def volume(name: str, host: str, size: str = "10Gi") -> Object:
             "storageClassName": "late",
             "persistentVolumeReclaimPolicy": "Retain",
             "local": {"path": "/mnt/disk"},
-            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}},
+            "nodeAffinity": on_host(host),
         },
     }
 

@@ -11,6 +11,12 @@ from typing import Any
 import aiohttp
 import pytest
 from phalanx_controlplane.controlplane import ControlPlane
+from phalanx_simulator.embedded.provisioned_volumes import (
+    SELECTED_NODE,
+    on_host,
+    provisioned_volume,
+    selected_node,
+)
 
 from tests.e2e.conftest import Cluster
 from tests.e2e.pod_history import PodHistory, watching
@@ -19,7 +25,6 @@ from tests.e2e.workloads import Manifest, create, create_cluster, listed, member
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("e2e")]
 
-SELECTED = "volume.kubernetes.io/selected-node"
 DRIVER = "disk.example.com"
 SPACE = "volumes"
 CLAIMS = f"/api/v1/namespaces/{SPACE}/persistentvolumeclaims"
@@ -64,8 +69,8 @@ class Provisioner:
     async def run(self) -> None:
         while True:
             for claim in await self.claims():
-                node = claim["metadata"].get("annotations", {}).get(SELECTED)
-                if node and "volumeName" not in claim["spec"] and not self.holds(claim["metadata"]["name"]):
+                node = selected_node(claim)
+                if node and not self.holds(claim["metadata"]["name"]):
                     await self._serve(claim, node)
             await asyncio.sleep(0.05)
 
@@ -79,27 +84,11 @@ class Provisioner:
         if self.breaks_next:
             self.breaks_next, self.broken = False, {node}
         if node in self.broken:
-            body = {"metadata": {"uid": meta["uid"], "annotations": {SELECTED: None}}}
+            body = {"metadata": {"uid": meta["uid"], "annotations": {SELECTED_NODE: None}}}
             path = f"{CLAIMS}/{meta['name']}"
             async with self._session.patch(path, json=body, headers=MERGE, raise_for_status=True):
                 return
-        expression = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
-        volume: dict[str, Any] = {
-            "apiVersion": "v1",
-            "kind": "PersistentVolume",
-            "metadata": {
-                "name": f"pvc-{meta['uid']}",
-                "annotations": {"pv.kubernetes.io/provisioned-by": DRIVER},
-            },
-            "spec": {
-                "capacity": {"storage": "1Gi"},
-                "accessModes": ["ReadWriteOnce"],
-                "storageClassName": "late",
-                "csi": {"driver": DRIVER, "volumeHandle": meta["uid"]},
-                "claimRef": {"namespace": SPACE, "name": meta["name"], "uid": meta["uid"]},
-                "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}},
-            },
-        }
+        volume = provisioned_volume(claim, node, DRIVER)
         async with self._session.post("/api/v1/persistentvolumes", json=volume) as answer:
             assert answer.status in (201, 409), await answer.text()
 
@@ -163,7 +152,7 @@ async def test_a_gang_waits_for_its_volumes_and_goes_where_they_can_be_made(
 
         # The next leader goes on with the nodes that this one has selected.
         selected = {
-            claim["metadata"]["name"]: claim["metadata"]["annotations"][SELECTED]
+            claim["metadata"]["name"]: claim["metadata"]["annotations"][SELECTED_NODE]
             for claim in await made.claims()
         }
         await process.kill()
@@ -195,7 +184,6 @@ LOCAL = {
 
 
 def local_volume(name: str, node: str, size: str = "1Gi") -> Manifest:
-    expression = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
@@ -206,7 +194,7 @@ def local_volume(name: str, node: str, size: str = "1Gi") -> Manifest:
             "storageClassName": "late",
             "persistentVolumeReclaimPolicy": "Retain",
             "local": {"path": "/mnt/disk"},
-            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}},
+            "nodeAffinity": on_host(node),
         },
     }
 

@@ -7,11 +7,12 @@ import pytest
 from phalanx_simulator.campaigns.claims import DEVICE_DRIVER, DISK_DRIVER, LOCAL, PROVISIONED, manifests
 from phalanx_simulator.embedded.controllers.device_driver import DeviceDriver
 from phalanx_simulator.embedded.controllers.ephemeral_claims import EphemeralClaims
-from phalanx_simulator.embedded.controllers.provisioner import SELECTED_NODE, LocalVolumes, Provisioner
+from phalanx_simulator.embedded.controllers.provisioner import LocalVolumes, Provisioner
 from phalanx_simulator.embedded.controllers.resource_claims import CLAIMS as DEVICE_CLAIMS
 from phalanx_simulator.embedded.controllers.resource_claims import SLICES, ResourceClaims, serve
 from phalanx_simulator.embedded.controllers.volumes import CLAIMS, VOLUMES
 from phalanx_simulator.embedded.manifests import pod
+from phalanx_simulator.embedded.provisioned_volumes import SELECTED_NODE
 from phalanx_simulator.embedded.store import Key, Object
 from phalanx_simulator.faults.edits import with_metadata, with_spec
 
@@ -229,5 +230,23 @@ def test_a_pod_starts_when_its_claims_can_be_prepared(play: Play) -> None:
         )
         await asyncio.sleep(5)
         assert cluster.client.keys(DEVICE_CLAIMS) == []
+
+    play(scenario)
+
+
+def test_a_pod_that_is_deleted_while_it_waits_for_its_claims_has_failed(play: Play) -> None:
+    """Its Job would wait for ever for the end of a pod that it replaces only when it has failed."""
+
+    async def scenario(cluster: FaultCluster) -> None:
+        equipped(cluster)
+        waiting = pod("p", resourceClaims=[{"name": "nic", "resourceClaimTemplateName": "one-nic"}])
+        waiting["metadata"]["finalizers"] = ["example.com/counted"]
+        cluster.create(waiting)
+        cluster.bind("p", "a")
+        await asyncio.sleep(1)
+        uid = cluster.get("Pod", "p", "default")["metadata"]["uid"]
+        cluster.client.delete(Key("pods", "default", "p"), uid=uid)
+        await asyncio.sleep(5)
+        assert cluster.get("Pod", "p", "default")["status"]["phase"] == "Failed"
 
     play(scenario)

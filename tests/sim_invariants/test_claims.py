@@ -3,11 +3,11 @@
 from typing import Any
 
 import pytest
-from phalanx_simulator.embedded.controllers.provisioner import SELECTED_NODE, on_host
 from phalanx_simulator.embedded.controllers.resource_claims import CLAIMS as DEVICE_CLAIMS
 from phalanx_simulator.embedded.controllers.resource_claims import SLICES, serve
 from phalanx_simulator.embedded.controllers.volumes import BIND_COMPLETED, CLAIMS, VOLUMES
 from phalanx_simulator.embedded.manifests import node, pod
+from phalanx_simulator.embedded.provisioned_volumes import SELECTED_NODE, on_host
 from phalanx_simulator.embedded.store import Key, Object
 from phalanx_simulator.faults.edits import with_metadata, with_spec
 from phalanx_simulator.invariants.bounds import RESERVED_S, VOLUME_WAIT_S

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from phalanx.clock import Random
 
-from phalanx_simulator.embedded.controllers.provisioner import on_host
 from phalanx_simulator.embedded.controllers.resource_claims import GROUP
+from phalanx_simulator.embedded.provisioned_volumes import on_host
 from phalanx_simulator.embedded.store import Object
 
 DISK_DRIVER: Final = "disk.sim.example"
@@ -35,7 +35,7 @@ _CHANNEL: Final = "channel"
 _TEMPLATE: Final = "one-nic"
 _API: Final = f"{GROUP}/v1"
 
-_RESOURCES: Final = (
+_REQUESTED: Final = (
     *((),) * 4,
     ("volume",),
     ("volume",),
@@ -118,14 +118,14 @@ def _channels(name: str, label: str) -> Object:
 
 def with_claims(made: tuple[Object, ...], random: Random) -> tuple[Object, ...]:
     """The manifests of a job, which is the last of them, with what it claims."""
-    resources, size = random.choice(_RESOURCES), random.choice(_SIZES)
+    asked, size = random.choice(_REQUESTED), random.choice(_SIZES)
     job = deepcopy(made[-1])
     name, pods = job["metadata"]["name"], job["spec"]["template"]["spec"]
     more: list[Object] = []
-    for resource in resources:
-        if resource in ("volume", "local"):
-            pods["volumes"] = [_volume(PROVISIONED if resource == "volume" else LOCAL, size)]
-        elif resource == "device":
+    for each in asked:
+        if each in ("volume", "local"):
+            pods["volumes"] = [_volume(PROVISIONED if each == "volume" else LOCAL, size)]
+        elif each == "device":
             pods["resourceClaims"] = [{"name": _NIC, "resourceClaimTemplateName": _TEMPLATE}]
         else:
             pods["resourceClaims"] = [{"name": _CHANNEL, "resourceClaimName": name}]

@@ -6,25 +6,30 @@ the annotation, so that the scheduler selects another node. With a limited space
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from phalanx.model.resources import capacity_amount
 
 from phalanx_simulator.embedded.apiserver.objects import without
 from phalanx_simulator.embedded.client import Client
-from phalanx_simulator.embedded.controllers.volumes import CLAIMS, PROVISIONED_BY, VOLUMES
+from phalanx_simulator.embedded.controllers.volumes import CLAIMS, VOLUMES
 from phalanx_simulator.embedded.limits import SIM_CAPACITY_PUBLISHED_S, SIM_VOLUME_CLEANED_S
+from phalanx_simulator.embedded.provisioned_volumes import (
+    HOSTNAME,
+    PROVISIONED_BY,
+    SELECTED_NODE,
+    provisioned_volume,
+    selected_node,
+)
 from phalanx_simulator.embedded.store import Key, Object
 from phalanx_simulator.embedded.work_queue import WorkQueue
 
-SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 CLASSES: Final = "storageclasses.storage.k8s.io"
 CAPACITIES: Final = "csistoragecapacities.storage.k8s.io"
 PROVISIONING_SECONDS: Final = "sim.phalanx.dev/provisioning-seconds"
 """Annotation of a StorageClass: seconds until a volume is created, instead of the provisioner's own."""
 PROVISIONING_FAILS: Final = "sim.phalanx.dev/provisioning-fails"
 """Annotation of a StorageClass: nodes, separated by commas, for which no volume can be created now."""
-HOSTNAME: Final = "kubernetes.io/hostname"
 _GIB: Final = 1 << 30
 _NAMESPACE: Final = "kube-system"
 
@@ -181,37 +186,6 @@ class LocalVolumes:
                     "spec": without(volume["spec"], "claimRef"),
                 },
             )
-
-
-def selected_node(claim: Any) -> str:
-    """The node that a scheduler selected for the claim."""
-    node: str = claim["metadata"].get("annotations", {}).get(SELECTED_NODE, "")
-    return node
-
-
-def provisioned_volume(claim: Any, node: str, driver: str) -> Object:
-    """The volume that a driver creates for a claim on one node; its name is that of the claim's UID."""
-    meta, spec = claim["metadata"], claim["spec"]
-    name = f"pvc-{meta['uid']}"
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolume",
-        "metadata": {"name": name, "annotations": {PROVISIONED_BY: driver}},
-        "spec": {
-            "capacity": spec["resources"]["requests"],
-            "accessModes": spec["accessModes"],
-            "storageClassName": spec["storageClassName"],
-            "csi": {"driver": driver, "volumeHandle": name},
-            "claimRef": {"namespace": meta["namespace"], "name": meta["name"], "uid": meta["uid"]},
-            "nodeAffinity": on_host(node),
-        },
-    }
-
-
-def on_host(node: str) -> Object:
-    """The node affinity of a volume that one node can mount."""
-    expression = {"key": HOSTNAME, "operator": "In", "values": [node]}
-    return {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}
 
 
 def _host_of(volume: Object) -> str:

@@ -10,13 +10,13 @@ from typing import Final
 
 from phalanx_simulator.embedded.client import Client
 from phalanx_simulator.embedded.limits import SIM_VOLUME_BIND_S
+from phalanx_simulator.embedded.provisioned_volumes import PROVISIONED_BY
 from phalanx_simulator.embedded.store import Key, Object
 from phalanx_simulator.embedded.work_queue import WorkQueue
 
 CLAIMS: Final = "persistentvolumeclaims"
 VOLUMES: Final = "persistentvolumes"
 BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
-PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
 
 
 class VolumeController:

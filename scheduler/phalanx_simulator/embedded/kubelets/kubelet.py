@@ -297,7 +297,9 @@ class Kubelets:
             and self._is_stop_delayed(machine, key, pod)
         ):
             return
-        if pod["status"].get("phase") == "Running":
+        # A pod that waited for its claims has failed too, so that its Job counts and replaces it.
+        waited = admitted is None and bool(pod["spec"].get("resourceClaims"))
+        if pod["status"].get("phase") == "Running" or waited:
             self._client.update_status(key, **ended_status(pod, STOPPED, now=self._now(key_host(pod))))
         self._remove(key_host(pod), machine, key)
         if pod["metadata"].get("deletionGracePeriodSeconds", 0) > 0:
