@@ -12,7 +12,7 @@ from typing import Any
 from phalanx.cli.exits import BadInput
 
 from phalanx_simulator.commands.workers import WorkersLost
-from phalanx_simulator.lab.limits import DASK_CONNECT_TIMEOUT_S
+from phalanx_simulator.lab.limits import DASK_CONNECT_TIMEOUT_S, DASK_WORKERS_TIMEOUT_S
 from phalanx_simulator.runs.versions import versions
 
 
@@ -44,7 +44,7 @@ def dask_executor(address: str) -> Iterator[Executor]:
 def _check_workers(client: Any, address: str) -> None:
     """Wait for the first worker; all must have our versions, or they might decide something else."""
     try:
-        client.wait_for_workers(1, timeout=DASK_CONNECT_TIMEOUT_S)
+        client.wait_for_workers(1, timeout=DASK_WORKERS_TIMEOUT_S)
     except TimeoutError as error:
         raise BadInput(f"--dask: expected a Dask cluster with workers, found none at {address}") from error
     try:

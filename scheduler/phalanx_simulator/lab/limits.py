@@ -18,4 +18,7 @@ PROGRESS_PERIOD_S: Final = 0.5
 """Seconds between two looks at the progress of runs."""
 
 DASK_CONNECT_TIMEOUT_S: Final = 15
-"""Seconds in which a Dask scheduler and its first worker must answer. Starting them takes a few."""
+"""Seconds in which a Dask scheduler must answer: with a wrong address nobody wants to wait longer."""
+
+DASK_WORKERS_TIMEOUT_S: Final = 60
+"""Seconds in which the first worker must appear. One that just starts imports Dask first."""
