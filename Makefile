@@ -67,6 +67,11 @@ chart: .venv/installed-dev controlplane ## the Helm chart with the real helm, an
 dask: .venv/installed-dev ## runs on a real Dask cluster on loopback of which a worker is killed
 	$(BIN)/pytest -p no:xdist -m dask tests/lab/test_dask.py $(ARGS)
 
+.PHONY: monitoring
+monitoring: .venv/installed-dev ## alerts and boards with the real promtool and a real Prometheus, which Go builds once in some minutes
+	$(BIN)/python -m tests.monitoring.programs
+	$(BIN)/pytest -m monitoring tests/monitoring $(ARGS)
+
 .PHONY: site
 site: .venv/installed-dev ## the documentation site in build/site; a broken link is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict > .venv/site.log 2>&1 || { cat .venv/site.log; exit 1; }

@@ -25,6 +25,8 @@ from phalanx.model.snapshot import Snapshot
 from phalanx.solver.answer_cache import AnswerCache
 
 Step = Callable[[Cycle], None]
+Seconds = Callable[[], float]
+"""Returns seconds that never decrease."""
 
 FIRST_STEPS: Final[tuple[Step, ...]] = (reserve_cells.execute, enqueue.execute, allocate.execute)
 """Choose the reserved cells; order the demands of the gangs that may be tried; place them."""
@@ -44,24 +46,34 @@ LAST_STEPS: Final[tuple[Step, ...]] = (verdicts.execute,)
 class Engine:
     """Computes cycle after cycle, with caches between them.
 
-    The caches change no decision: a cached value is used only if its inputs are unchanged.
+    The caches change no decision: a cached value is used only if its inputs are unchanged. Nor do the times
+    of the steps.
     """
 
-    def __init__(self, config: SchedulerConfig) -> None:
+    def __init__(self, config: SchedulerConfig, *, seconds: Seconds | None = None) -> None:
+        """`seconds`: the clock by which the steps are timed."""
         self.config = config
+        self.step_seconds: dict[str, float] = {}
+        """How long each step of the last cycle took; empty without a clock."""
+        self._seconds = seconds
         self._reset_caches()
         self._steps = (*FIRST_STEPS, *(ACTIONS[name] for name in config.actions), *LAST_STEPS)
 
     def decide(self, snapshot: Snapshot) -> CycleResult:
         """Compute one cycle. Raises ConfigError if the configuration names a plugin that does not exist."""
+        laps = _Laps(self._seconds)
         backlog = self.backlogs.begin(snapshot)
         gangs = self.backlogs.visible_gangs(backlog)
         session = Session(snapshot, self.config, cache=self.session_cache, gangs=gangs)
         cycle = Cycle(session, backlog, self.class_tables, self.answers)
+        laps.end("open")
         for step in self._steps:
             step(cycle)
+            laps.end(_name_of(step))
         result = close.result_of(cycle)
         self.session_cache.sums.forget_unused()
+        laps.end("close")
+        self.step_seconds = laps.seconds
         if session.hooks.errors.messages:
             self._reset_caches()
         return result
@@ -72,6 +84,26 @@ class Engine:
         self.class_tables = ClassTableCache()
         self.answers = AnswerCache()
         self.backlogs = Backlogs(self.config)
+
+
+class _Laps:
+    """The durations of the steps; nothing without a clock."""
+
+    def __init__(self, clock: Seconds | None) -> None:
+        self.seconds: dict[str, float] = {}
+        self._clock = clock
+        self._began = clock() if clock is not None else 0.0
+
+    def end(self, name: str) -> None:
+        """A step ends, and the next one begins."""
+        if self._clock is not None:
+            now = self._clock()
+            self.seconds[name], self._began = now - self._began, now
+
+
+def _name_of(step: Step) -> str:
+    """The module of the step."""
+    return step.__module__.rpartition(".")[2]
 
 
 def decide(snapshot: Snapshot, config: SchedulerConfig) -> CycleResult:

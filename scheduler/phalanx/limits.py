@@ -324,6 +324,31 @@ JOINT_DETERMINISTIC_LIMIT: Final = 10.0
 HTTP_SHUTDOWN_TIMEOUT_S: Final = 1.0
 """Seconds that open requests to our HTTP endpoints may take when the scheduler stops."""
 
+TRACED_GANGS_MAX: Final = 10_000
+"""Waiting gangs of which traces record the waits, the first ones in the order of the verdicts."""
+
+TRACE_SPANS_WAITING_MAX: Final = 8192
+"""Spans that wait to be sent: about 1 KB each. The oldest are dropped while a collector does not answer."""
+
+TRACE_BATCH_SPANS: Final = 512
+"""Spans of one request to a collector, as in the OpenTelemetry SDK."""
+
+TRACE_PERIOD_S: Final = 5.0
+"""Seconds between two such requests, as in the OpenTelemetry SDK."""
+
+TRACE_EXPORT_TIMEOUT_S: Final = 5.0
+"""Seconds for such a request with its retries."""
+
+TRACE_STOP_TIMEOUT_S: Final = 3.0
+"""Seconds for the last spans at the end of the process, which the Lease has left already."""
+
+WAITS_KEPT: Final = 32
+"""Waits of one gang in its trace, the last ones. A gang that waits for days would have thousands."""
+
+METRIC_SERIES_MAX: Final = 10_000
+"""Children of one metric, by its labels: 2,500 queues with four resources. Prometheus may be configured to
+drop all metrics of a target that has too many."""
+
 # --- decider process ----------------------------------------------------------------------------------------
 
 DECIDER_STOP_TIMEOUT_S: Final = 2.0

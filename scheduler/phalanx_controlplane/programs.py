@@ -48,6 +48,8 @@ class Program(Struct, frozen=True, kw_only=True):
     """The package of the program."""
     files: tuple[str, ...] = ()
     """Patterns of required files of the published module."""
+    tags: tuple[str, ...] = ()
+    """Build tags of Go. With others, `cache` must be another."""
 
     @property
     def version(self) -> str:
@@ -91,7 +93,7 @@ class Program(Struct, frozen=True, kw_only=True):
 
     def _build(self, target: Path, progress: Progress) -> None:
         progress(f"building {self.name} {self.version}, once (minutes, if its dependencies are new)")
-        go_modules.build(self.package, output=target / self.name, module=self.module)
+        go_modules.build(self.package, output=target / self.name, module=self.module, tags=self.tags)
         source = go_modules.source_folder(self.source, module=self.module)
         for path in sorted(path for pattern in self.files for path in source.glob(pattern)):
             copy = target / "files" / path.relative_to(source)

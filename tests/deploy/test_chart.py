@@ -13,6 +13,7 @@ from tests.deploy.manifests import DEPLOY, REPOSITORY, Document
 pytestmark = pytest.mark.chart
 
 KEEP = "helm.sh/resource-policy"
+MONITORING = {name: {"enabled": True} for name in ("serviceMonitor", "alerts", "boards")}
 
 
 @pytest.fixture
@@ -29,7 +30,7 @@ def by_name(found: list[Document]) -> dict[tuple[str, str], Document]:
 def test_helm_lints_the_chart(helm: Helm) -> None:
     assert "0 chart(s) failed" in helm("lint", "--strict", str(CHART))
     everything = helm.home / "everything.yaml"
-    everything.write_text(yaml.safe_dump({**EVERYTHING, "serviceMonitor": {"enabled": True}}))
+    everything.write_text(yaml.safe_dump({**EVERYTHING, **MONITORING}))
     assert "0 chart(s) failed" in helm("lint", "--strict", str(CHART), "--values", str(everything))
 
 
@@ -50,6 +51,21 @@ def comparable(document: Document) -> Document:
     elif document["kind"] == "ConfigMap":
         document["data"] = yaml.safe_load(document["data"]["config.yaml"])
     return document
+
+
+def test_the_monitoring_objects_are_those_of_the_component(helm: Helm, tmp_path: Path) -> None:
+    overlay = tmp_path / "overlay"
+    overlay.mkdir()
+    parts = {"resources": [DEPLOY / "base"], "components": [DEPLOY / "monitoring"]}
+    relative = {
+        key: [os.path.relpath(path, overlay.resolve()) for path in each] for key, each in parts.items()
+    }
+    (overlay / "kustomization.yaml").write_text(yaml.safe_dump(relative))
+    all_objects, base = by_name(kustomize(overlay)), by_name(kustomize(DEPLOY / "base"))
+    expected = {key: each for key, each in all_objects.items() if key not in base}
+    assert {kind for kind, _ in expected} == {"Service", "ServiceMonitor", "PrometheusRule", "ConfigMap"}
+    found = by_name(helm.template(MONITORING))
+    assert {key: found[key] for key in expected} == expected
 
 
 def test_the_policies_are_those_of_kustomize(helm: Helm) -> None:

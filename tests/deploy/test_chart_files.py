@@ -31,6 +31,9 @@ def test_files_of_the_chart_are_links_to_the_manifests_of_kustomize() -> None:
     assert all(path.is_symlink() and path.is_file() for path in links)
     assert names("crds") == set(kustomization(REPOSITORY / "crds")["resources"])
     assert names("policies") == set(kustomization(DEPLOY / "policies")["resources"])
+    assert names("monitoring") == {path.name for path in (DEPLOY / "monitoring").glob("*.json")} | {
+        "alerts.yaml"
+    }
     for path in links:
         folder = {"crds": REPOSITORY / "crds"}.get(path.parent.name, DEPLOY / path.parent.name)
         assert path.resolve() == (folder / path.name).resolve()
@@ -60,6 +63,8 @@ def test_the_schema_accepts_the_defaults() -> None:
         {"disruptionBudget": {"maxUnavailable": "half"}},
         {"priorityClass": {"value": 2000000000}},
         {"serviceMonitor": {"interval": "soon"}},
+        {"alerts": {"enabled": "yes"}},
+        {"boards": {"label": {}}},
         {"podAnnotations": {"a": 1}},
     ],
     ids=str,

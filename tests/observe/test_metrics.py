@@ -1,9 +1,22 @@
 """Metrics have the reported values."""
 
-from phalanx.model.decisions import Bind, Certificate, CycleResult, CycleStats, Placement, QueueReport
+import pytest
+from phalanx.model.decisions import (
+    Bind,
+    Certificate,
+    CycleResult,
+    CycleStats,
+    Evict,
+    EvictionReason,
+    Placement,
+    QueueReport,
+)
 from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.reasons import Reason, Verdict
-from phalanx.observe.metrics import Metrics
+from phalanx.observe import families
+from phalanx.observe import metrics as metrics_module
+from phalanx.observe.metrics import OTHER_QUEUES, Metrics
+from phalanx.observe.ports import ClusterFigures, GangStart
 from prometheus_client import generate_latest
 
 from tests.manual_clock import ManualClock
@@ -96,7 +109,7 @@ def test_metrics_of_watches_and_leadership() -> None:
 def test_two_schedulers_in_one_process_do_not_share_metrics() -> None:
     one, two = Metrics(), Metrics()
     one.bind_finished("bound", seconds=0.1)
-    assert value(two, "phalanx_binds_total", outcome="bound") is None
+    assert value(two, "phalanx_binds_total", outcome="bound") == 0
 
 
 def test_process_metrics_are_exported() -> None:
@@ -112,3 +125,73 @@ def test_node_failure_metrics_are_reset_when_faults_end() -> None:
     metrics.cycle_finished(CycleResult(cycle=2), seconds=0.1)
     assert value(metrics, "phalanx_breaker_open") == 0
     assert value(metrics, "phalanx_node_failure_score", node="n1") is None
+
+
+def start_in(queue: str, *, seconds: int = 90) -> GangStart:
+    placement = result_of_a_cycle(1).placements[0]
+    return GangStart(placement, queue, created_ms=1_000, decided_ms=60_000, bound_ms=1_000 + seconds * 1000)
+
+
+def test_the_time_to_start_is_counted_by_queue_while_the_queue_exists() -> None:
+    metrics = Metrics()
+    metrics.gang_started(start_in("q1"))
+    assert value(metrics, "phalanx_gang_start_duration_seconds_sum", queue="q1") == 90
+    assert value(metrics, "phalanx_gang_start_duration_seconds_bucket", queue="q1", le="60.0") == 0
+    assert value(metrics, "phalanx_gang_start_duration_seconds_bucket", queue="q1", le="300.0") == 1
+    metrics.cycle_finished(result_of_a_cycle(1), seconds=0.1)
+    assert value(metrics, "phalanx_gang_start_duration_seconds_count", queue="q1") == 1
+    metrics.cycle_finished(result_of_a_cycle(2), seconds=0.1)
+    assert value(metrics, "phalanx_gang_start_duration_seconds_count", queue="q1") is None
+
+
+def test_evictions_are_counted_by_reason_and_begin_with_zero() -> None:
+    metrics = Metrics()
+    evict = Evict(PodUid("a"), "ns", "a", GangId("g"), 1, EvictionReason.PREEMPTED, "m")
+    assert value(metrics, "phalanx_evictions_total", reason="Preempted") == 0
+    metrics.cycle_finished(CycleResult(cycle=1, evictions=(evict, evict)), seconds=0.1)
+    assert value(metrics, "phalanx_evictions_total", reason="Preempted") == 2
+    assert value(metrics, "phalanx_evictions_total", reason="GangRestarted") == 0
+
+
+def test_steps_and_confirmations_are_timed() -> None:
+    metrics = Metrics()
+    metrics.steps_timed({"snapshot": 0.002, "allocate": 0.5})
+    metrics.bind_confirmed(seconds=0.02)
+    assert value(metrics, "phalanx_cycle_step_duration_seconds_sum", step="allocate") == 0.5
+    assert value(metrics, "phalanx_bind_confirmation_seconds_sum") == 0.02
+
+
+def test_figures_of_the_cluster_are_computed_when_the_metrics_are_read() -> None:
+    metrics, figures = Metrics(), [None, ClusterFigures(nodes={"ready": 3}, waiting={("q", "QueueLimit"): 2})]
+    asked = iter(figures)
+    metrics.follow_cluster(lambda: next(asked))
+    assert b"phalanx_nodes{" not in generate_latest(metrics.registry)
+    page = generate_latest(metrics.registry)
+    assert b'phalanx_nodes{state="ready"} 3.0' in page
+    assert b'phalanx_queue_waiting_gangs{queue="q",reason="QueueLimit"} 2.0' in page
+
+
+def series(metrics: Metrics) -> dict[str, int]:
+    """Children of each metric: its samples, of a histogram the counts."""
+    return {
+        family.name: sum(1 for sample in family.samples if not sample.name.endswith(("_bucket", "_created")))
+        for family in metrics.registry.collect()
+    }
+
+
+def test_the_number_of_series_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(families, "METRIC_SERIES_MAX", 3)
+    monkeypatch.setattr(metrics_module, "_START_CHILDREN_MAX", 3)
+    metrics = Metrics()
+    queues = {f"q{number:02}": QueueReport({"cpu": 1, "memory": 2}, 1, 1) for number in range(20)}
+    scores = {NodeName(f"n{number:02}"): number for number in range(20)}
+    result = CycleResult(cycle=1, queues=queues, stats=CycleStats(failure_scores=scores))
+    for name in queues:
+        metrics.gang_started(start_in(name))
+    metrics.cycle_finished(result, seconds=0.1)
+    counts = series(metrics)
+    assert counts["phalanx_queue_allocated"] == counts["phalanx_queue_pending_gangs"] == 3
+    assert counts["phalanx_node_failure_score"] == 3
+    assert value(metrics, "phalanx_node_failure_score", node="n19") == 0.019, "the worst nodes are kept"
+    assert value(metrics, "phalanx_gang_start_duration_seconds_count", queue=OTHER_QUEUES) == 17
+    assert value(metrics, "phalanx_limit_hits_total", limit="METRIC_SERIES_MAX") == 4

@@ -1,4 +1,4 @@
-"""docs/metrics.md lists every metric with its type and labels, and its alerts name metrics that exist."""
+"""docs/metrics.md lists every metric with its type and labels."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,6 @@ from tests.manual_clock import ManualClock
 
 PAGE = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text()
 TYPES = {Counter: "counter", Gauge: "gauge", Histogram: "histogram"}
-SAMPLES = {"counter": ("_total",), "gauge": ("",), "histogram": ("_bucket", "_sum", "_count")}
 
 
 def declared() -> dict[str, tuple[str, tuple[str, ...]]]:
@@ -27,15 +26,3 @@ def declared() -> dict[str, tuple[str, tuple[str, ...]]]:
 def test_the_page_has_type_and_labels_of_every_metric() -> None:
     rows = re.findall(r"^\| `(phalanx_\w+)` \| (\w+) \| ([^|]*)\|", PAGE, re.MULTILINE)
     assert {name: (kind, tuple(re.findall(r"`(\w+)`", labels))) for name, kind, labels in rows} == declared()
-
-
-def test_alerts_name_metrics_that_exist() -> None:
-    samples = {
-        name.removesuffix("_total") + suffix
-        for name, (kind, _) in declared().items()
-        for suffix in SAMPLES[kind]
-    }
-    alerts = PAGE.partition("## Alerts")[2]
-    named = set(re.findall(r"phalanx_\w+", alerts))
-    assert named
-    assert named - samples == set()

@@ -13,6 +13,7 @@ from phalanx.framework.config import SchedulerConfig
 from phalanx.kube.client import Client
 from phalanx.kube.leader_election import Identity
 from phalanx.observe.metrics import Metrics
+from phalanx.observe.ports import StartReports
 from phalanx.service.scheduler import Scheduler, SchedulerDependencies
 from phalanx_simulator.embedded.apiserver.requests import Request
 from phalanx_simulator.embedded.apiserver.server import ApiServer
@@ -22,6 +23,7 @@ from tests.kube.faults import FaultyTransport
 
 Manifest = dict[str, Any]
 
+NODES = "/api/v1/nodes"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 POD_GROUPS = "/apis/scheduling.phalanx.dev/v1alpha1/namespaces/default/podgroups"
 PODS = "/api/v1/namespaces/default/pods"
@@ -34,6 +36,7 @@ class World:
         self.clock = SystemClock()
         self.server = ApiServer(clock=self.clock)
         self.transport = FaultyTransport(InMemoryTransport(self.server))
+        self.metrics = Metrics()
         self.stop = asyncio.Event()
         self._created: set[str] = set()
 
@@ -95,7 +98,7 @@ class World:
 
 
 @asynccontextmanager
-async def running() -> AsyncIterator[World]:
+async def running(traces: StartReports | None = None) -> AsyncIterator[World]:
     """A scheduler that leads. It must stop without an error at the end."""
     world, config = World(), SchedulerConfig()
     cache = Cache(scheduler_name=config.scheduler_name)
@@ -104,9 +107,10 @@ async def running() -> AsyncIterator[World]:
             client=Client(world.transport),
             lease_client=Client(InMemoryTransport(world.server)),
             cache=cache,
-            decider=InlineDecider(cache=cache, config=config),
+            decider=InlineDecider(cache=cache, config=config, on_steps=world.metrics.steps_timed),
             clock=world.clock,
-            metrics=Metrics(),
+            metrics=world.metrics,
+            traces=traces,
             identity=Identity(name="one", lease_namespace="default"),
             controller=config.scheduler_name,
         )

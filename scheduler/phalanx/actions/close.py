@@ -93,6 +93,7 @@ def _stats(cycle: Cycle) -> CycleStats:
         errors=(*outcome.errors, *session.hooks.errors.messages),
         inconclusive=outcome.inconclusive,
         breaker=session.health.open_reason,
+        faulty_nodes=len(session.faults),
         failure_scores={
             node: decayed(each.score, now - each.at, half_life)
             for node, each in cycle.node_failures.scores.items()

@@ -289,6 +289,11 @@ class Cache:
         self._refresh()
         return self._gangs.get(gang)
 
+    def gangs(self) -> Mapping[GangId, Gang]:
+        """All gangs by ID."""
+        self._refresh()
+        return self._gangs.view()
+
     def queue_of(self, namespace: str, name: str) -> QueueName | None:
         """The queue of the PodGroup or pod of this name; None for an unknown one."""
         self._refresh()

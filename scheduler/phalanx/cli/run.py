@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from phalanx.kube.connect import Cluster
     from phalanx.kube.leader_election import Identity
     from phalanx.observe.metrics import Metrics
+    from phalanx.observe.traces import Traces
     from phalanx.service.config_reload import ConfigFile
     from phalanx.service.scheduler import Scheduler
 
@@ -160,10 +161,10 @@ async def _assemble(settings: Settings, cluster: "Cluster", stack: AsyncExitStac
     transport, lease_transport = cluster.transport(), cluster.transport(connections=LEASE_CONNECTIONS)
     stack.push_async_callback(transport.close)
     stack.push_async_callback(lease_transport.close)
-    cache = new_cache(settings.config)
-    decider = _decider(settings, cache)
+    cache, metrics = new_cache(settings.config), Metrics()
+    decider = _decider(settings, cache, metrics)
     stack.push_async_callback(decider.close)
-    metrics, garbage_collection = Metrics(), GarbageCollection()
+    garbage_collection = GarbageCollection()
     scheduler = Scheduler(
         SchedulerDependencies(
             client=Client(transport),
@@ -178,11 +179,30 @@ async def _assemble(settings: Settings, cluster: "Cluster", stack: AsyncExitStac
             config=settings.config,
             config_file=_watched(settings.config_file),
             garbage_collection=garbage_collection,
+            traces=_traces(settings.config, settings.identity.name, stack),
             on_synced=garbage_collection.freeze,
         )
     )
     await _serve(settings, scheduler, decider, metrics, stack)
     return scheduler
+
+
+def _traces(config: "SchedulerConfig", instance: str, stack: AsyncExitStack) -> "Traces | None":
+    """Start the export of traces if the configuration asks for it. Raises BadInput."""
+    endpoint = config.tracing.endpoint
+    if endpoint is None:
+        return None
+    try:
+        from phalanx.observe.traces import Traces, otlp_exporter
+
+        exporter = otlp_exporter(endpoint)
+    except ImportError as error:
+        raise BadInput(
+            f"tracing.endpoint: needs OpenTelemetry: pip install 'phalanx-scheduler[otel]' ({error})"
+        ) from error
+    traces = Traces(exporter, instance=instance)
+    stack.push_async_callback(asyncio.to_thread, traces.close)
+    return traces
 
 
 def _watched(path: Path | None) -> "ConfigFile | None":
@@ -195,15 +215,15 @@ def _watched(path: Path | None) -> "ConfigFile | None":
     return ConfigFile(read=path.read_bytes, parse=parse_checked)
 
 
-def _decider(settings: Settings, cache: "Cache") -> "Decider":
+def _decider(settings: Settings, cache: "Cache", metrics: "Metrics") -> "Decider":
     """Create the decider; one in a thread needs shorter turns of the interpreter in this process."""
     from phalanx.deciders.process import ProcessDecider
     from phalanx.deciders.thread import SWITCH_INTERVAL_S, ThreadDecider
 
     if settings.decider == "process":
-        return ProcessDecider(config=settings.config)
+        return ProcessDecider(config=settings.config, on_steps=metrics.steps_timed)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    return ThreadDecider(cache=cache, config=settings.config)
+    return ThreadDecider(cache=cache, config=settings.config, on_steps=metrics.steps_timed)
 
 
 async def _serve(

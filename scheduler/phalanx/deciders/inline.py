@@ -1,21 +1,31 @@
 """Runs cycles in the caller's task: for simulations, and as the base class of the thread decider."""
 
+from typing import Final
+
 from phalanx.cache.cache import Cache
 from phalanx.cache.events import Event
+from phalanx.clock import Clock, SystemClock
 from phalanx.cycle import Engine
-from phalanx.deciders.port import RecordedCycle
+from phalanx.deciders.port import OnSteps, RecordedCycle
 from phalanx.framework.config import SchedulerConfig
 from phalanx.model.decisions import CycleResult
 from phalanx.model.memory import Memory
 from phalanx.model.snapshot import Snapshot
 
+_CLOCK: Final = SystemClock()
+
 
 class InlineDecider:
     """Uses the cache of the scheduler, so it needs no events."""
 
-    def __init__(self, *, cache: Cache, config: SchedulerConfig) -> None:
+    def __init__(
+        self, *, cache: Cache, config: SchedulerConfig, on_steps: OnSteps | None = None, clock: Clock = _CLOCK
+    ) -> None:
+        """`on_steps` gets the durations of the steps of each cycle, by this clock."""
         self._cache = cache
-        self._engine = Engine(config)
+        self._on_steps = on_steps
+        self._seconds = clock.monotonic
+        self._engine = self._new_engine(config)
         self._memory = Memory()
         self._last: RecordedCycle | None = None
 
@@ -24,13 +34,21 @@ class InlineDecider:
 
     async def decide(self, *, now_ms: int) -> CycleResult:
         """Run one cycle on the present state of the cache."""
-        config = self._engine.config
+        engine, began = self._engine, self._seconds()
+        config = engine.config
         snapshot = self._cache.snapshot(now=now_ms, seed=config.seed, memory=self._memory)
-        return self._remember(config, snapshot, await self._run(snapshot))
+        took = self._seconds() - began
+        result = self._remember(config, snapshot, await self._run(snapshot))
+        if self._on_steps is not None:
+            self._on_steps({"snapshot": took, **engine.step_seconds})
+        return result
 
     def configure(self, config: SchedulerConfig) -> None:
         """See Decider. A cycle that runs in a thread ends with the engine that it began with."""
-        self._engine = Engine(config)
+        self._engine = self._new_engine(config)
+
+    def _new_engine(self, config: SchedulerConfig) -> Engine:
+        return Engine(config, seconds=self._seconds if self._on_steps is not None else None)
 
     async def last(self) -> RecordedCycle | None:
         """The last cycle; None before the first one."""

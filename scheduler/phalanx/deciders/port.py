@@ -1,5 +1,6 @@
 """The protocol by which the running scheduler runs cycles."""
 
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from phalanx.cache.cache import Cache
@@ -12,6 +13,9 @@ from phalanx.model.workloads.known import workload_kinds
 
 RecordedCycle = tuple[SchedulerConfig, Snapshot, CycleResult]
 """A cycle: the configuration that it used, its input and its result."""
+
+OnSteps = Callable[[Mapping[str, float]], None]
+"""Takes the seconds of the steps of a cycle, by name; called in the event loop."""
 
 
 class Decider(Protocol):

@@ -17,8 +17,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from phalanx.cache.events import Event
+from phalanx.clock import SystemClock
 from phalanx.cycle import Engine
-from phalanx.deciders.port import RecordedCycle, new_cache
+from phalanx.deciders.port import OnSteps, RecordedCycle, new_cache
 from phalanx.deciders.verdict_changes import apply_changes, changes_of
 from phalanx.framework.config import SchedulerConfig
 from phalanx.limits import DECIDER_STOP_TIMEOUT_S
@@ -61,7 +62,9 @@ class _ParentEnded(Exception):
 class ProcessDecider:
     """The parent's side. One request at a time; events are sent with the next request."""
 
-    def __init__(self, *, config: SchedulerConfig) -> None:
+    def __init__(self, *, config: SchedulerConfig, on_steps: OnSteps = lambda _: None) -> None:
+        """`on_steps` gets the durations of the steps of each cycle."""
+        self._on_steps = on_steps
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
         self._process = context.Process(target=_serve, args=(theirs, config), daemon=True)
@@ -88,7 +91,8 @@ class ProcessDecider:
     async def decide(self, *, now_ms: int) -> CycleResult:
         """Run one cycle in the other process, which keeps the memory. Raises DeciderDied."""
         result: CycleResult
-        result, changes = await self._call(_Request.DECIDE, now_ms)
+        result, changes, steps = await self._call(_Request.DECIDE, now_ms)
+        self._on_steps(steps)
         self._verdicts = apply_changes(self._verdicts, changes)
         return replace(result, verdicts=self._verdicts)
 
@@ -139,21 +143,23 @@ def _serve(pipe: Connection, config: SchedulerConfig) -> None:
 
 
 def _answer(pipe: Connection, config: SchedulerConfig) -> NoReturn:
-    cache, memory = new_cache(config), Memory()
-    engine = Engine(config)
+    cache, memory, seconds = new_cache(config), Memory(), SystemClock().monotonic
+    engine = Engine(config, seconds=seconds)
     last: RecordedCycle | None = None
     while True:
         message = _receive(pipe)
         cache.apply_all(message.events)
         if message.config is not None:
-            engine = Engine(message.config)
+            engine = Engine(message.config, seconds=seconds)
         if message.request is _Request.DECIDE:
+            began = seconds()
             snapshot = cache.snapshot(now=message.now_ms, seed=engine.config.seed, memory=memory)
+            steps = {"snapshot": seconds() - began}
             result = engine.decide(snapshot)
             before = last[2].verdicts if last is not None else ()
             memory, last = result.memory, (engine.config, snapshot, result)
             reply = replace(result, verdicts=(), memory=Memory())
-            _send(pipe, (reply, changes_of(before, result.verdicts)))
+            _send(pipe, (reply, changes_of(before, result.verdicts), steps | engine.step_seconds))
         else:
             _send(pipe, last)
 

@@ -169,6 +169,14 @@ class PrivacyConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="cam
     statuses of a tenant's objects."""
 
 
+class TracingConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """Traces of the starts of gangs, by OpenTelemetry."""
+
+    endpoint: Annotated[str, Meta(pattern="^https?://[^ ]+$", max_length=2048)] | None = None
+    """The URL of a collector that takes traces by OTLP over HTTP, such as `http://collector:4318/v1/traces`.
+    With `null` there are no traces. It needs the extra `otel`."""
+
+
 class SchedulerConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """All settings."""
 
@@ -196,6 +204,7 @@ class SchedulerConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="c
     consolidation: ConsolidationConfig = ConsolidationConfig()
     privacy: PrivacyConfig = PrivacyConfig()
     retry: RetryConfig = RetryConfig()
+    tracing: TracingConfig = TracingConfig()
     seed: int = 0
     """Seed of the solver. Equal clusters and equal seeds give equal decisions."""
 

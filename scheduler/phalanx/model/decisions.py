@@ -180,6 +180,9 @@ class CycleStats(Struct, frozen=True):
     breaker: str = ""
     """Why the circuit breaker is open; empty while it is closed."""
 
+    faulty_nodes: int = 0
+    """Nodes with a fault."""
+
     failure_scores: Mapping[NodeName, int] = {}
     """Thousandths of a failure, for nodes that have any."""
 

@@ -1,1 +1,1 @@
-"""Metrics, logs and recorded cycles, and the protocols through which other packages report."""
+"""Metrics, logs, traces and recorded cycles, and the protocols through which other packages report."""

@@ -6,60 +6,37 @@ queues, reasons). Children are looked up once, so that a report costs about a mi
 """
 
 from collections import Counter as CountOf
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from importlib.metadata import version
+from itertools import product
 from operator import attrgetter
-from typing import Final, Generic, TypeVar
+from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 
 from phalanx.clock import Clock, SystemClock
-from phalanx.model.decisions import CycleResult
+from phalanx.limits import METRIC_SERIES_MAX
+from phalanx.model.decisions import CycleResult, EvictionReason
 from phalanx.model.reasons import Reason
+from phalanx.observe.families import Family, Gauges, Refresh
+from phalanx.observe.ports import ClusterFigures, GangStart
 
 _SYSTEM_CLOCK: Final = SystemClock()
 
 _BUCKETS: Final = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 """Seconds, each about three times the previous one, from a fast bind to a slow cycle."""
 
+_START_BUCKETS: Final = (1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 86400.0, 604800.0)
+"""Seconds from the creation of a gang to its start: from a free cluster to a week in a queue."""
 
-M = TypeVar("M", Counter, Gauge)
+_START_CHILDREN_MAX: Final = METRIC_SERIES_MAX // (len(_START_BUCKETS) + 3)
 
+_BIND_OUTCOMES: Final = ("bound", "refused", "aborted", "leadership-lost")
+_WRITE_TYPES: Final = ("event", "status", "eviction")
+_WRITE_OUTCOMES: Final = ("written", "refused", "gave-up", "fenced", "dropped")
 
-class _Family(Generic[M]):
-    """A metric and its children by their labels; a metric without labels is its own only child."""
-
-    def __init__(self, metric: M) -> None:
-        self._metric: M = metric
-        self._children: dict[tuple[str, ...], M] = {(): metric}
-
-    def of(self, *labels: str) -> M:
-        """Return the child with these labels."""
-        child = self._children.get(labels)
-        if child is None:
-            child = self._children[labels] = self._metric.labels(*labels)
-        return child
-
-    def forget(self, labels: tuple[str, ...]) -> None:
-        """Remove a child."""
-        self._metric.remove(*labels)
-        del self._children[labels]
-
-
-class _Gauges(_Family[Gauge]):
-    """A gauge whose children are all set at once."""
-
-    def __init__(self, metric: Gauge) -> None:
-        super().__init__(metric)
-        self._shown: dict[tuple[str, ...], float] = {}
-
-    def show(self, values: Mapping[tuple[str, ...], float]) -> None:
-        """Set these children and remove all others; unchanged values cost nothing."""
-        for labels in self._shown.keys() - values.keys():
-            self.forget(labels)
-        for labels, value in values.items():
-            if self._shown.get(labels) != value:
-                self.of(*labels).set(value)
-        self._shown = dict(values)
+OTHER_QUEUES: Final = "(other)"
+"""The label of starts in more queues than have a histogram; it cannot be the name of a Queue."""
 
 
 class Metrics:
@@ -68,12 +45,18 @@ class Metrics:
     def __init__(self, clock: Clock = _SYSTEM_CLOCK) -> None:
         self.registry = CollectorRegistry()
         self._clock = clock
+        self._refresh = Refresh(self._show_cluster)
+        self.registry.register(self._refresh)  # before the gauges that it sets
         self._declare_cycles()
+        self._declare_queues()
+        self._declare_faults()
         self._declare_solver()
         self._declare_writes()
         self._declare_watches()
         self._declare_lease()
         self._declare_config()
+        self._declare_starts()
+        self._declare_cluster()
         ProcessCollector(registry=self.registry)
 
     # --- cycles --------------------------------------------------------------------------------------------
@@ -85,10 +68,24 @@ class Metrics:
             buckets=_BUCKETS,
             registry=self.registry,
         )
+        self._step_seconds = Family(
+            Histogram(
+                "phalanx_cycle_step_duration_seconds",
+                "Duration of each step of a scheduling cycle.",
+                ("step",),
+                buckets=_BUCKETS,
+                registry=self.registry,
+            )
+        )
         self._cycle_number = self._new_gauge("phalanx_cycle_number", "Number of the last cycle.")
         self._decisions = self._new_counter(
             "phalanx_decisions_total", "Decisions by kind: placement, bind, eviction, nomination.", "kind"
         )
+        self._evictions = self._new_counter(
+            "phalanx_evictions_total", "Decided evictions of pods, by the reason of the eviction.", "reason"
+        )
+        for reason in EvictionReason:
+            self._evictions.of(reason.value)
         self._move_plans = self._new_counter(
             "phalanx_move_plans_total",
             "Defragmentation plans by outcome: executed, or proposed in a dry run.",
@@ -97,6 +94,8 @@ class Metrics:
         self._moved_pods = self._new_counter(
             "phalanx_moved_pods_total", "Pods of these plans, whether they were moved or not.", "outcome"
         )
+
+    def _declare_queues(self) -> None:
         self._pending_gangs = self._new_gauge(
             "phalanx_pending_gangs", "Waiting gangs, by the reason of their verdict.", "reason"
         )
@@ -122,9 +121,14 @@ class Metrics:
             "queue",
             "resource",
         )
+
+    def _declare_faults(self) -> None:
         self._breaker = self._new_gauge(
             "phalanx_breaker_open",
             "1 while so many nodes became unhealthy at once that evictions are stopped.",
+        )
+        self._faulty_nodes = self._new_gauge(
+            "phalanx_faulty_nodes", "Nodes with a fault, by the plugins that judge nodes, in the last cycle."
         )
         self._node_failures = self._new_gauge(
             "phalanx_node_failure_score",
@@ -154,6 +158,8 @@ class Metrics:
         self._decisions.of("bind").inc(binds)
         self._decisions.of("eviction").inc(len(result.evictions))
         self._decisions.of("nomination").inc(len(result.nominations))
+        for eviction in result.evictions:
+            self._evictions.of(eviction.reason.value).inc()
         for plan in result.plans:
             outcome = "executed" if plan.is_executed else "proposed"
             self._move_plans.of(outcome).inc()
@@ -168,8 +174,9 @@ class Metrics:
 
     def _show_faults(self, result: CycleResult) -> None:
         self._breaker.of().set(1 if result.stats.breaker else 0)
-        scores = result.stats.failure_scores
-        self._node_failures.show({(node,): score / 1000 for node, score in scores.items()})
+        self._faulty_nodes.of().set(result.stats.faulty_nodes)
+        scores = sorted(result.stats.failure_scores.items(), key=lambda item: -item[1])
+        self._show(self._node_failures, {(node,): score / 1000 for node, score in scores})
 
     def _show_pending(self, result: CycleResult) -> None:
         # Identities of enum members are counted, since hashing the members takes most of the time.
@@ -178,11 +185,91 @@ class Metrics:
 
     def _show_queues(self, result: CycleResult) -> None:
         reports = result.queues.items()
-        self._queue_gangs.show({(name,): report.pending_gangs for name, report in reports})
-        self._queue_pods.show({(name,): report.pending_pods for name, report in reports})
-        self._queue_allocated.show(_by_resource((name, report.allocated) for name, report in reports))
-        self._queue_guarantee.show(_by_resource((name, report.guarantee) for name, report in reports))
-        self._queue_share.show(_by_resource((name, report.fair_share) for name, report in reports))
+        self._show(self._queue_gangs, {(name,): report.pending_gangs for name, report in reports})
+        self._show(self._queue_pods, {(name,): report.pending_pods for name, report in reports})
+        self._show(self._queue_allocated, _by_resource((name, each.allocated) for name, each in reports))
+        self._show(self._queue_guarantee, _by_resource((name, each.guarantee) for name, each in reports))
+        self._show(self._queue_share, _by_resource((name, each.fair_share) for name, each in reports))
+        self._start_seconds.keep({(OTHER_QUEUES,), *((name,) for name in result.queues)})
+
+    def _show(self, gauges: Gauges, values: Mapping[tuple[str, ...], float]) -> None:
+        if gauges.show(values):
+            self.limit_hit("METRIC_SERIES_MAX")
+
+    def steps_timed(self, seconds: Mapping[str, float]) -> None:
+        """See StepReports."""
+        for step, duration in seconds.items():
+            self._step_seconds.of(step).observe(duration)
+
+    # --- starts and the cluster ----------------------------------------------------------------------------
+
+    def _declare_starts(self) -> None:
+        self._start_seconds = Family(
+            Histogram(
+                "phalanx_gang_start_duration_seconds",
+                "Time from the creation of a gang until the last pod of its start is bound, by queue.",
+                ("queue",),
+                buckets=_START_BUCKETS,
+                registry=self.registry,
+            )
+        )
+        self._confirmation = Histogram(
+            "phalanx_bind_confirmation_seconds",
+            "Time from the end of a bind until the watch shows it: how far the cache is behind.",
+            buckets=_BUCKETS,
+            registry=self.registry,
+        )
+
+    def gang_started(self, start: GangStart) -> None:
+        """See StartReports. Queues beyond the limit share one histogram."""
+        is_known = self._start_seconds.has(start.queue)
+        queue = start.queue if is_known or len(self._start_seconds) < _START_CHILDREN_MAX else OTHER_QUEUES
+        self._start_seconds.of(queue).observe(max(0, start.bound_ms - start.created_ms) / 1000)
+
+    def bind_confirmed(self, *, seconds: float) -> None:
+        """See StartReports."""
+        self._confirmation.observe(seconds)
+
+    def _declare_cluster(self) -> None:
+        self._figures: Callable[[], ClusterFigures | None] = lambda: None
+        build = self._new_gauge("phalanx_build_info", "1; the label has the version of Phalanx.", "version")
+        build.of(version("phalanx-scheduler")).set(1)
+        self._nodes = self._new_gauge(
+            "phalanx_nodes", "Nodes by state: ready, cordoned, not-ready; of the leader.", "state"
+        )
+        self._allocatable = self._new_gauge(
+            "phalanx_cluster_allocatable",
+            "Allocatable amount of all nodes; units as in phalanx_queue_allocated.",
+            "resource",
+        )
+        self._free = self._new_gauge(
+            "phalanx_cluster_free",
+            "Free amount on ready nodes; units as in phalanx_queue_allocated.",
+            "resource",
+        )
+        self._free_whole = self._new_gauge(
+            "phalanx_cluster_free_on_empty_nodes",
+            "The part of phalanx_cluster_free on nodes of which the whole amount is free.",
+            "resource",
+        )
+        self._waiting = self._new_gauge(
+            "phalanx_queue_waiting_gangs",
+            "Waiting gangs, by their queue and the reason of their verdict.",
+            "queue",
+            "reason",
+        )
+
+    def follow_cluster(self, figures: Callable[[], ClusterFigures | None]) -> None:
+        """Ask for these figures whenever the metrics are read; None leaves them out."""
+        self._figures = figures
+
+    def _show_cluster(self) -> None:
+        figures = self._figures() or ClusterFigures()
+        self._show(self._nodes, _labelled(figures.nodes))
+        self._show(self._allocatable, _labelled(figures.allocatable))
+        self._show(self._free, _labelled(figures.free))
+        self._show(self._free_whole, _labelled(figures.free_on_empty_nodes))
+        self._show(self._waiting, figures.waiting)
 
     # --- writes --------------------------------------------------------------------------------------------
 
@@ -192,6 +279,8 @@ class Metrics:
             "Finished binds by outcome: bound, refused, aborted, leadership-lost.",
             "outcome",
         )
+        for outcome in _BIND_OUTCOMES:  # a series that begins with 1 has no increase in Prometheus
+            self._binds.of(outcome)
         self._bind_seconds = Histogram(
             "phalanx_bind_duration_seconds",
             "Time from the first request of a bind until its outcome is known; only binds that were sent.",
@@ -207,6 +296,8 @@ class Metrics:
             "type",
             "outcome",
         )
+        for write_type, outcome in product(_WRITE_TYPES, _WRITE_OUTCOMES):
+            self._writes.of(write_type, outcome)
         self._pending = self._new_gauge(
             "phalanx_writes_pending",
             "Writes that are queued or in flight: bind, eviction, event, status.",
@@ -317,11 +408,15 @@ class Metrics:
 
     # --- declaring -----------------------------------------------------------------------------------------
 
-    def _new_counter(self, name: str, text: str, *labels: str) -> _Family[Counter]:
-        return _Family(Counter(name, text, labels, registry=self.registry))
+    def _new_counter(self, name: str, text: str, *labels: str) -> Family[Counter]:
+        return Family(Counter(name, text, labels, registry=self.registry))
 
-    def _new_gauge(self, name: str, text: str, *labels: str) -> _Gauges:
-        return _Gauges(Gauge(name, text, labels, registry=self.registry))
+    def _new_gauge(self, name: str, text: str, *labels: str) -> Gauges:
+        return Gauges(Gauge(name, text, labels, registry=self.registry))
+
+
+def _labelled(values: Mapping[str, int]) -> dict[tuple[str, ...], float]:
+    return {(name,): value for name, value in values.items()}
 
 
 def _by_resource(amounts_by_queue: Iterable[tuple[str, Mapping[str, int]]]) -> dict[tuple[str, ...], float]:

@@ -1,8 +1,11 @@
 """What other packages report while they work, as protocols; `Metrics` implements all of them."""
 
+from collections.abc import Mapping
 from typing import Protocol
 
-from phalanx.model.decisions import CycleResult
+from msgspec import Struct
+
+from phalanx.model.decisions import CycleResult, Placement
 
 
 class LimitReports(Protocol):
@@ -74,6 +77,64 @@ class ConfigReports(Protocol):
     def config_read(self, *, is_used: bool) -> None:
         """Report that a changed file is used, or that the file was refused."""
         ...
+
+
+class Wait(Struct, frozen=True):
+    """A gang waited for this from then on, until the next wait or the decision."""
+
+    since_ms: int
+    reason: str
+    message: str
+
+
+class GangStart(Struct, frozen=True):
+    """A gang has started: all binds of a placement with the cause "start" are done.
+
+    Times are in milliseconds since the epoch.
+    """
+
+    placement: Placement
+    queue: str
+    created_ms: int
+    """When the gang was created; of a gang that starts over, its oldest pod."""
+    decided_ms: int
+    bound_ms: int
+    waits: tuple[Wait, ...] = ()
+    """What it waited for, if that is recorded."""
+
+
+class StartReports(Protocol):
+    """Reports of starts and binds, as the cache sees them."""
+
+    def gang_started(self, start: GangStart) -> None:
+        """Report that the last pod of a start is bound."""
+        ...
+
+    def bind_confirmed(self, *, seconds: float) -> None:
+        """Report that the watch shows a bind, and how long after the answer to the bind."""
+        ...
+
+
+class StepReports(Protocol):
+    """Reports of the steps of cycles."""
+
+    def steps_timed(self, seconds: Mapping[str, float]) -> None:
+        """Report how long each step of a cycle took."""
+        ...
+
+
+class ClusterFigures(Struct, frozen=True):
+    """Sums over the cluster, computed when metrics are read."""
+
+    nodes: Mapping[str, int] = {}
+    """By state: ready, cordoned or not-ready."""
+    allocatable: Mapping[str, int] = {}
+    free: Mapping[str, int] = {}
+    """On ready nodes."""
+    free_on_empty_nodes: Mapping[str, int] = {}
+    """The part of it on nodes of which the whole amount is free."""
+    waiting: Mapping[tuple[str, ...], int] = {}
+    """Gangs by queue and reason."""
 
 
 class CycleReports(Protocol):

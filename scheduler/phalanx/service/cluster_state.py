@@ -10,6 +10,7 @@ from phalanx.cache.cache import Cache
 from phalanx.cache.events import Applied, Assumed, Changes, Deleted, Event, Forgotten, Relisted
 from phalanx.deciders.port import Decider
 from phalanx.model.api.core import Node
+from phalanx.model.api.core import Pod as ApiPod
 from phalanx.model.api.kinds import OF_STATUSES, KubeObject, kind_name
 from phalanx.model.api.node_topologies import NodeResourceTopology
 from phalanx.model.api.pod_groups import PodGroup
@@ -48,6 +49,8 @@ class ClusterState:
         self._reporting = False
         self.on_workload_kinds: Callable[[tuple[str, ...]], None] = lambda kinds: None
         """Called with kinds of workloads whose objects must be listed, or are already."""
+        self.on_pods: Callable[[Event], None] = lambda event: None
+        """Called after each event about pods."""
 
     def apply(self, event: Event) -> None:
         """Apply one event, from the API or from this scheduler."""
@@ -59,6 +62,8 @@ class ClusterState:
             self._node_errors.update(changes.nodes)
         if kind in self._queue_notes.kinds:
             self._queue_notes.update(event)
+        if kind == ApiPod.__name__:
+            self.on_pods(event)
         if changes.workload_kinds:
             self.on_workload_kinds(changes.workload_kinds)
         if kind not in OF_STATUSES:

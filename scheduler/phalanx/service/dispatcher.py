@@ -19,10 +19,12 @@ from phalanx.kube.evictor import Evictor
 from phalanx.limits import FAILED_NODES_KEPT
 from phalanx.model.api.devices import ResourceClaim
 from phalanx.model.decisions import Bind, CycleResult, Evict, Placement
-from phalanx.model.gangs import GangKind
+from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.names import API_GROUP, GangId, NodeName
 from phalanx.model.pods import BindBackoff
+from phalanx.service.bind_confirmations import BindConfirmations
 from phalanx.service.cluster_state import ClusterState
+from phalanx.service.gang_starts import GangStarts
 from phalanx.service.reporter import Reporter
 
 _log = structlog.get_logger(__name__)
@@ -40,25 +42,30 @@ class Dispatcher:
         reporter: Reporter,
         clock: Clock,
         retry: RetryConfig,
+        starts: GangStarts,
+        confirmations: BindConfirmations,
     ) -> None:
         self._state = state
         self._binder = binder
         self._evictor = evictor
         self._reporter = reporter
         self._clock = clock
+        self._starts = starts
+        self._confirmations = confirmations
         self.retry = retry
         """The delays in effect."""
 
     def dispatch(self, result: CycleResult) -> None:
         """Start all binds and evictions of a cycle.
 
-        PodGroups are looked up before anything is assumed, because the cache derives each gang that changed
+        Gangs are looked up before anything is assumed, because the cache derives each gang that changed
         again when it is next asked for.
         """
         self._reporter.cycle_finished(result)
-        pod_groups = [self._pod_group(placement.gang) for placement in result.placements]
-        for placement, pod_group in zip(result.placements, pod_groups, strict=True):
-            self._place(placement, pod_group)
+        gangs = [self._state.cache.gang(placement.gang) for placement in result.placements]
+        for placement, gang in zip(result.placements, gangs, strict=True):
+            self._place(placement, gang)
+        self._starts.cycle_finished(result)
         by_gang: dict[GangId, list[Evict]] = {}
         for eviction in result.evictions:
             by_gang.setdefault(eviction.gang, []).append(eviction)
@@ -69,8 +76,10 @@ class Dispatcher:
     def handle_outcome(self, placement: Placement, outcome: BindOutcome) -> None:
         """Apply the outcome of one bind. The next cycles complete a gang that lost a bind, or release it."""
         bind = outcome.bind
+        self._starts.bind_finished(placement, is_bound=isinstance(outcome, Bound))
         match outcome:
             case Bound():
+                self._confirmations.bound(bind.pod)
                 self._reporter.bound(bind)
             case BindRefused(reason=reason, message=message, pod=pod):
                 if pod is not None:
@@ -102,21 +111,23 @@ class Dispatcher:
         backoff = BindBackoff(until=until, failures=before + 1, why=reason, failed_on=nodes)
         self._state.apply(Forgotten(bind.pod, backoff))
 
-    def _place(self, placement: Placement, pod_group: PodGroupRef | None) -> None:
+    def _place(self, placement: Placement, gang: Gang | None) -> None:
         """Submit a placement, unless a pod of it changed during the cycle; the gang is then decided again."""
         pods = [self._state.cache.pod(bind.pod) for bind in placement.binds]
-        if not all(pod is not None and pod.is_waiting for pod in pods):
+        waiting = [pod for pod in pods if pod is not None and pod.is_waiting]
+        if len(waiting) < len(pods):
             _log.info("placement outdated: its pods changed", gang=placement.group, cycle=placement.cycle)
             self._state.trigger.set()
             return
+        self._starts.placed(placement, gang, waiting)
         for bind in placement.binds:
             assumed = Assumed(bind.pod, bind.node, bind.device, placement.queue, bind.volumes, bind.grants)
             self._state.apply(assumed)
-        self._binder.submit(placement, pod_group=pod_group)
+        self._binder.submit(placement, pod_group=_pod_group(gang))
 
-    def _pod_group(self, gang_id: GangId) -> PodGroupRef | None:
-        """Return the PodGroup object of a gang, if it has one in whose status a placement is recorded."""
-        gang = self._state.cache.gang(gang_id)
-        if gang is None or gang.kind is not GangKind.POD_GROUP or gang.dialect != API_GROUP:
-            return None
-        return PodGroupRef(namespace=gang.namespace, name=gang.name, uid=gang.id)
+
+def _pod_group(gang: Gang | None) -> PodGroupRef | None:
+    """Return the PodGroup object of a gang, if it has one in whose status a placement is recorded."""
+    if gang is None or gang.kind is not GangKind.POD_GROUP or gang.dialect != API_GROUP:
+        return None
+    return PodGroupRef(namespace=gang.namespace, name=gang.name, uid=gang.id)

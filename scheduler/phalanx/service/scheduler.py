@@ -20,12 +20,18 @@ from phalanx.kube.leader_election import Identity, Leadership
 from phalanx.kube.reflector import WatchContext
 from phalanx.kube.writing import WriteContext
 from phalanx.limits import EVICT_STOP_GRACE_S, STOP_GRACE_S
+from phalanx.model.decisions import CycleResult
 from phalanx.model.names import GangId
+from phalanx.model.reasons import Verdict
 from phalanx.observe.metrics import Metrics
+from phalanx.observe.ports import ClusterFigures, StartReports
+from phalanx.service.bind_confirmations import BindConfirmations
+from phalanx.service.cluster_figures import figures_of
 from phalanx.service.cluster_state import ClusterState
 from phalanx.service.config_reload import ConfigFile, ConfigReload, Reloaded
 from phalanx.service.cycle_loop import CycleLoop
 from phalanx.service.dispatcher import Dispatcher
+from phalanx.service.gang_starts import GangStarts, WaitHistory
 from phalanx.service.reporter import Reporter
 from phalanx.service.tenant_names import TenantNames
 from phalanx.service.watcher import ClusterWatcher
@@ -54,6 +60,8 @@ class SchedulerDependencies(Struct, frozen=True):
     config_file: ConfigFile | None = None
     """Where it is from, to use changes without a restart."""
     garbage_collection: GarbageCollection = field(default_factory=GarbageCollection)
+    traces: StartReports | None = None
+    """Also gets the starts of gangs, with what they waited for."""
     on_synced: Callable[[], None] = lambda: None
     """Called when a new leader has listed the whole cluster."""
 
@@ -94,6 +102,10 @@ class Scheduler:
             source=EventSource(controller=parts.controller, instance=parts.identity.name),
             binds_idle=self._binder.idle,
         )
+        confirmations = BindConfirmations(parts.cache, parts.clock, parts.metrics)
+        self._state.on_pods = confirmations.seen
+        self._last_verdicts: tuple[Verdict, ...] = ()
+        parts.metrics.follow_cluster(self._figures)
         self._dispatcher = Dispatcher(
             state=self._state,
             binder=self._binder,
@@ -101,11 +113,13 @@ class Scheduler:
             reporter=self._reporter,
             clock=clock,
             retry=parts.config.retry,
+            starts=_starts(parts, clock),
+            confirmations=confirmations,
         )
         self._cycle_loop = CycleLoop(
             trigger=self._state.trigger,
             decider=parts.decider,
-            dispatch=self._dispatcher.dispatch,
+            dispatch=self._dispatch,
             clock=clock,
             reports=parts.metrics,
         )
@@ -132,6 +146,14 @@ class Scheduler:
     def readiness_error(self) -> str | None:
         """Return a sentence while the cluster is not listed, else None; leadership does not matter."""
         return self._watcher.sync_error()
+
+    def _dispatch(self, result: CycleResult) -> None:
+        self._last_verdicts = result.verdicts
+        self._dispatcher.dispatch(result)
+
+    def _figures(self) -> ClusterFigures | None:
+        """Only the leader has them, so that they are not counted twice."""
+        return figures_of(self._parts.cache, self._last_verdicts) if self.is_leading else None
 
     def configure(self, config: SchedulerConfig) -> None:
         """Use this configuration from the next cycle on; it differs in nothing that needs a restart."""
@@ -224,6 +246,13 @@ class Scheduler:
             on_claim=lambda claim: self._dispatcher.claim_seen(claim),
             pods_version=lambda: self._watcher.version("Pod"),
         )
+
+
+def _starts(parts: SchedulerDependencies, clock: Clock) -> GangStarts:
+    """What gangs wait for is recorded only for traces."""
+    if parts.traces is None:
+        return GangStarts((parts.metrics,), clock, None)
+    return GangStarts((parts.metrics, parts.traces), clock, WaitHistory())
 
 
 def _watcher(
