@@ -14,7 +14,7 @@ from deploy.image import build
 def main() -> int:
     """Build kubelet, containerd and the image."""
     if reason := programs.missing() or build.missing():
-        _report(f"there are no tests on real kubelets: {reason}")
+        _report(f"tests on real kubelets are skipped: {reason}")
         return 0
     try:
         programs.find_or_build(_report)

@@ -7,7 +7,7 @@ from tests.cluster.installation import IN, kustomize_install, leader, memory, re
 from tests.cluster.real_cluster import Document, RealCluster, until
 
 pytestmark = [
-    pytest.mark.cluster,
+    pytest.mark.slow,
     pytest.mark.xdist_group("real nodes"),
     pytest.mark.asyncio(loop_scope="session"),
 ]
