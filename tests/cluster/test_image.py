@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from deploy.image import build
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("real nodes")]
+pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("real nodes")]
 
 SIZE_MAX: Final = 250_000_000
 SHELLS: Final = {"sh", "bash", "dash", "busybox"}

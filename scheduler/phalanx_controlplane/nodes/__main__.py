@@ -26,7 +26,6 @@ from phalanx_controlplane.nodes.cluster import Wanted, cluster, obey
 from phalanx_controlplane.nodes.programs import ProgramsMissing
 from phalanx_controlplane.process import ComponentFailed
 
-_NAMESPACES: Final = ("unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
 _READY: Final = "ready"
 
 
@@ -85,7 +84,7 @@ def _up(wanted: Wanted, *, commands: bool) -> int:
         images = [f"--image={path.resolve()}" for path in wanted.images]
         child = subprocess.Popen(
             [
-                *(*_NAMESPACES, sys.executable, "-m", "phalanx_controlplane.nodes", "inside"),
+                *(*programs.NAMESPACES, sys.executable, "-m", "phalanx_controlplane.nodes", "inside"),
                 f"--listener={listener.fileno()}",
                 f"--folder={wanted.folder}",
                 f"--nodes={wanted.nodes}",
