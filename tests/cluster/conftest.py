@@ -23,10 +23,10 @@ def image() -> build.Image:
 
 @pytest.fixture(scope="session")
 def in_memory() -> Iterator[Path]:
-    """A folder in memory if there is space: each node unpacks ten thousand files of the image."""
+    """A folder in memory if there is space: each node unpacks thousands of files. Its path is short too."""
     folder = RunFolder()
     try:
-        yield folder.folder("cluster")
+        yield folder.path
     finally:
         folder.remove()
 
@@ -34,5 +34,5 @@ def in_memory() -> Iterator[Path]:
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def cluster(image: build.Image, in_memory: Path) -> AsyncIterator[RealCluster]:
     """Two nodes, on which nothing is installed."""
-    async with real_cluster(in_memory, image.archive) as running:
+    async with real_cluster(in_memory / "shared", image.archive) as running:
         yield running

@@ -13,11 +13,15 @@ from tests.site.console import Command, comparable, run, steps
 
 PAGE: Final = REPOSITORY / "docs" / "bare-machine.md"
 POLL_S: Final = 1.0
-_TIME: Final = re.compile(r"\w{3} \w{3} +\d+ [\d:]+ \d{4}")
-_TEMPLATE: Final = re.compile(r"\bphalanx-[a-z0-9]{6,10}-(?=[a-z0-9]{5}\b)")
-"""The names of replicas have a checksum of the template of their pods."""
-_ENDED: Final = re.compile(r"command terminated with exit code 137\n")
-"""What kubectl may say if a container ends by what kubectl ran in it."""
+_NOT_COMPARED: Final = (
+    (re.compile(r"\w{3} \w{3} +\d+ [\d:]+ \d{4}"), "TIME"),
+    (re.compile(r"\d+ s ago"), "AGE ago"),
+    # The names of replicas have a checksum of the template of their pods.
+    (re.compile(r"\bphalanx-[a-z0-9]{6,10}-(?=[a-z0-9]{5}\b)"), "phalanx-"),
+    # What kubectl may say if a container ends by what kubectl ran in it.
+    (re.compile(r"command terminated with exit code 137\n"), ""),
+    (re.compile(r"level=INFO msg=\"found symbolic link.*\n"), ""),
+)
 
 
 async def play(section: str, cluster: RealCluster, *, helm: bool = False) -> None:
@@ -41,8 +45,9 @@ def commands(section: str) -> list[Command]:
 
 def shown(output: str) -> str:
     """Without times, and lines in any order: nodes and pods do not become ready one after the other."""
-    plain = _TEMPLATE.sub("phalanx-", _ENDED.sub("", _TIME.sub("TIME", output)))
-    return "\n".join(sorted(comparable(plain).splitlines()))
+    for pattern, text in _NOT_COMPARED:
+        output = pattern.sub(text, output)
+    return "\n".join(sorted(line for line in comparable(output).splitlines() if line))
 
 
 def _printed_by(command: Command, environment: dict[str, str]) -> str:

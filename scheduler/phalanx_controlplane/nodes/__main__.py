@@ -21,7 +21,7 @@ from typing import IO, Final
 from phalanx_controlplane import run_folder
 from phalanx_controlplane.binaries import BinariesMissing, find_or_build
 from phalanx_controlplane.limits import CONTROL_PLANE_POLL_S
-from phalanx_controlplane.nodes import cgroups, programs
+from phalanx_controlplane.nodes import cgroups, limits, programs
 from phalanx_controlplane.nodes.cluster import Wanted, cluster, obey
 from phalanx_controlplane.nodes.programs import ProgramsMissing
 from phalanx_controlplane.process import ComponentFailed
@@ -44,6 +44,9 @@ def main() -> int:
         if arguments.command == "inside":
             asyncio.run(_inside(wanted, socket.socket(fileno=arguments.listener)))
             return 0
+        if len(bytes(wanted.folder)) > limits.FOLDER_PATH_BYTES_MAX:
+            _report(f"{wanted.folder}: longer than {limits.FOLDER_PATH_BYTES_MAX} bytes; use --folder")
+            return 2
         return _up(wanted, commands=arguments.commands)
     except (BinariesMissing, ProgramsMissing) as missing:
         _report(str(missing))
