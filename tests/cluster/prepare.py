@@ -1,25 +1,23 @@
 """`python -m tests.cluster.prepare`: builds what tests on real kubelets need, or says in one line why not.
 
-The exit code is 2 if something cannot be built.
+The exit code is 2 if something cannot be built although everything for it is there.
 """
 
 import sys
 
-from phalanx_controlplane.nodes import programs
 from phalanx_controlplane.nodes.programs import ProgramsMissing
 
-from deploy.image import build
+from deploy.image.build import CannotBuild
+from tests.cluster.availability import Unavailable, prepare
 
 
 def main() -> int:
     """Build kubelet, containerd and the image."""
-    if reason := programs.missing() or build.missing():
-        _report(f"there are no tests on real kubelets: {reason}")
-        return 0
     try:
-        programs.find_or_build(_report)
-        build.build(_report, tag="0.1.0")
-    except (ProgramsMissing, build.CannotBuild) as failed:
+        prepare(_report)
+    except Unavailable as reason:
+        _report(f"tests on real kubelets are skipped: {reason}")
+    except (ProgramsMissing, CannotBuild) as failed:
         _report(str(failed))
         return 2
     return 0

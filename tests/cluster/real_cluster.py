@@ -27,6 +27,7 @@ class RealCluster:
     def __init__(self, folder: Path, process: asyncio.subprocess.Process) -> None:
         self.folder = folder
         self.kubeconfig = folder / "kubeconfig"
+        self.programs = programs.find_or_build(lambda _line: None)
         self._process = process
 
     async def command(self, line: str) -> None:
@@ -35,6 +36,11 @@ class RealCluster:
         self._process.stdin.write(f"{line}\n".encode())
         await self._process.stdin.drain()
         assert await self._line() == f"done {line}"
+
+    async def until_ready(self) -> None:
+        """Wait until all nodes are Ready."""
+        line = await self._line()
+        assert line.startswith("ready "), line
 
     async def _line(self) -> str:
         assert self._process.stdout is not None
@@ -49,10 +55,9 @@ class RealCluster:
 
     async def try_kubectl(self, *arguments: str, text: str = "") -> tuple[int, str]:
         """The exit code of kubectl, and what it prints."""
-        kubectl = programs.find_or_build(lambda _line: None).path("kubectl")
         done = await asyncio.to_thread(
             subprocess.run,
-            [kubectl, f"--kubeconfig={self.kubeconfig}", *arguments],
+            [self.programs.path("kubectl"), f"--kubeconfig={self.kubeconfig}", *arguments],
             input=text,
             capture_output=True,
             text=True,
@@ -97,8 +102,7 @@ async def real_cluster(folder: Path, *images: Path, nodes: int = 2) -> AsyncIter
     )
     cluster = RealCluster(folder, process)
     try:
-        ready = await cluster._line()
-        assert ready.startswith("ready "), ready
+        await cluster.until_ready()
         yield cluster
     finally:
         assert process.stdin is not None

@@ -1,89 +1,41 @@
-"""The image on real kubelets, by kustomize: a gang loses a container and a node, recovers, and ends."""
+"""The image on real kubelets, as docs/bare-machine.md shows it: a gang loses a container, and ends."""
 
 import pytest
 
-from tests.cluster.gangs import FAIL, finished, gang, members, running, send
-from tests.cluster.installation import IN, kustomize_install, leader, memory, ready
-from tests.cluster.real_cluster import Document, RealCluster, until
+from deploy.image.build import Image
+from tests.cluster.gangs import PYTHON
+from tests.cluster.installation import IN, memory, ready
+from tests.cluster.page import play
+from tests.cluster.real_cluster import RealCluster
 
 pytestmark = [
-    pytest.mark.cluster,
+    pytest.mark.slow,
     pytest.mark.xdist_group("real nodes"),
     pytest.mark.asyncio(loop_scope="session"),
 ]
 
 LIMIT = 1 << 30
 """The memory limit in deploy/cluster."""
+SIZE_MAX = 250_000_000
+"""Bytes of all layers of the image, not compressed."""
 
 
-async def test_a_gang_survives_the_loss_of_a_container_and_of_a_node(cluster: RealCluster) -> None:
-    await kustomize_install(cluster)
+async def test_a_gang_runs_loses_a_container_recovers_and_ends(image: Image, cluster: RealCluster) -> None:
+    size, unit = image.size.split()
+    assert (unit, float(size) * 1e6 < SIZE_MAX) == ("MB", True)
+    await play("Install by kustomize", cluster)
+    await play("A gang", cluster)
     replicas = await ready(cluster)
     assert len({pod["spec"]["nodeName"] for pod in replicas}) == 2
-    recovery = {"onMemberFailure": "Replace", "onNodeLoss": "Replace", "gracePeriod": "1s"}
-    await cluster.apply(*gang("train", members=4, recovery=recovery))
-    first = await running(cluster, "train", count=4)
-
-    failed = min(first)
-    await send(cluster, failed, FAIL)
-    second = await replaced(cluster, failed)
-
-    leads = await leader(cluster)
-    await cluster.kubectl("delete", "pod", leads, *IN, "--grace-period=0", "--force")
-    await until("the Lease moves", lambda: leader(cluster), lambda name: name not in ("", leads))
-
-    lost = second[min(second)]
-    await cluster.command(f"stop {lost}")
-    third = await on_other_nodes(cluster, lost)
-    assert {name for name, node in second.items() if node != lost} <= set(third)
-    on_lost = {pod["metadata"]["name"] for pod in await replicas_on(cluster, lost)}
-    await until("a living replica leads", lambda: leader(cluster), lambda name: name not in on_lost)
-
-    await cluster.command(f"start {lost}")
-    await cluster.kubectl("wait", "--for=condition=Ready", f"node/{lost}", "--timeout=240s")
-    await finished(cluster, "train")
-    await cluster.kubectl("delete", "job,podgroups.scheduling.phalanx.dev", "train")
-
-    for pod in await ready(cluster):
-        limit, peak = await memory(cluster, pod["metadata"]["name"])
-        assert (limit, peak < LIMIT) == (LIMIT, True)
+    pod = replicas[0]["metadata"]["name"]
+    limit, peak = await memory(cluster, pod)
+    assert (limit, peak < LIMIT) == (LIMIT, True)
+    await nothing_can_be_written(cluster, pod)
 
 
-async def replicas_on(cluster: RealCluster, node: str) -> list[Document]:
-    """The replicas of Phalanx on a node, also those that were lost with it."""
-    found = await cluster.pods(*IN, "-l", "app.kubernetes.io/name=phalanx")
-    return [pod for pod in found if pod["spec"].get("nodeName") == node]
-
-
-async def replaced(cluster: RealCluster, failed: str) -> dict[str, str]:
-    """Wait until four members run, and the failed one is none of them."""
-
-    async def read() -> dict[str, str]:
-        return await running(cluster, "train", count=4)
-
-    return await until("the lost member is replaced", read, lambda found: failed not in found)
-
-
-async def on_other_nodes(cluster: RealCluster, lost: str) -> dict[str, str]:
-    """Wait until all four members run on other nodes."""
-
-    async def read() -> dict[str, str]:
-        return {
-            pod["metadata"]["name"]: pod["spec"].get("nodeName", "")
-            for pod in await members(cluster, "train")
-            if pod["status"]["phase"] == "Running"
-        }
-
-    def recovered(found: dict[str, str]) -> bool:
-        return len(found) == 4 and lost not in found.values()
-
-    return await until("the gang recovers on the other node", read, recovered)
-
-
-async def test_the_pods_have_no_more_rights_than_the_manifests_say(cluster: RealCluster) -> None:
-    """Not root, and nothing of the root can be written: the kubelet enforces what the Deployment asks for."""
-    pod = (await ready(cluster))[0]["metadata"]["name"]
-    script = "import os; print(os.getuid()); open('/opt/phalanx/x', 'w')"
-    code, output = await cluster.try_kubectl("exec", pod, *IN, "--", "/opt/phalanx/bin/python", "-c", script)
+async def nothing_can_be_written(cluster: RealCluster, pod: str) -> None:
+    """The kubelet enforces what the Deployment asks for."""
+    script = "import os; assert os.getuid() == 65532; open('/opt/phalanx/x', 'w')"
+    code, output = await cluster.try_kubectl("exec", pod, *IN, "--", PYTHON, "-c", script)
     assert code != 0
     assert "Read-only file system" in output

@@ -1,17 +1,21 @@
 """Releases of the chart on real kubelets while a gang runs: takeover, test, upgrade, rollback."""
 
 import io
+import os
 import shutil
 import subprocess
 import tarfile
 from pathlib import Path
 
 import pytest
+import yaml
 
 from deploy.image import build
+from deploy.image.build import NAME
+from tests.cluster.availability import TAG
 from tests.cluster.gangs import finished, gang, running
-from tests.cluster.installation import helm, kustomize_install, leader, ready
-from tests.cluster.real_cluster import RealCluster, real_cluster
+from tests.cluster.installation import IN, OVERLAY, helm, kustomize_install, leader, ready
+from tests.cluster.real_cluster import RealCluster, real_cluster, until
 from tests.deploy.manifests import DEPLOY, REPOSITORY
 
 pytestmark = [
@@ -59,28 +63,58 @@ def exported(folder: Path, commit: str) -> Path:
     return folder
 
 
+async def install_older(cluster: RealCluster, folder: Path, source: Path) -> None:
+    """By its chart; by kustomize if it is so old that it has none."""
+    if (chart := source / "deploy" / "chart").exists():
+        options = ("--create-namespace", "--set", "image.tag=previous", "--wait")
+        await helm(cluster, folder, "install", *options, chart=chart)
+    else:
+        overlay = yaml.safe_load((OVERLAY / "kustomization.yaml").read_text())
+        overlay["resources"] = [os.path.relpath(source / "deploy" / "base", folder / "overlay")]
+        overlay["images"][0]["newTag"] = "previous"
+        (folder / "overlay").mkdir()
+        (folder / "overlay" / "kustomization.yaml").write_text(yaml.safe_dump(overlay))
+        await cluster.kubectl("apply", "--server-side", "-k", str(folder / "overlay"))
+    await ready(cluster)
+
+
+async def upgrade(cluster: RealCluster, folder: Path, source: Path) -> None:
+    """In the way in which it was installed."""
+    if (source / "deploy" / "chart").exists():
+        await helm(cluster, folder, "upgrade", "--wait")
+    else:
+        await kustomize_install(cluster)
+    await until("all replicas are new", lambda: images(cluster), lambda found: found == {f"{NAME}:{TAG}"})
+    await ready(cluster)
+
+
+async def images(cluster: RealCluster) -> set[str]:
+    """The images of all replicas that there are."""
+    replicas = await cluster.pods(*IN, "-l", "app.kubernetes.io/name=phalanx")
+    return {container["image"] for pod in replicas for container in pod["spec"]["containers"]}
+
+
 async def test_an_upgrade_from_the_previous_commit_takes_its_state_over(
-    image: build.Image, tmp_path_factory: pytest.TempPathFactory
+    image: build.Image, in_memory: Path, tmp_path: Path
 ) -> None:
     """Labels, statuses and the Lease stay; the gang of the older version ends under the new one."""
-    folder = tmp_path_factory.mktemp("upgrade")
-    previous = build.build(
-        lambda _line: None, tag="previous", repository=exported(folder / "source", "HEAD~1")
-    )
-    older = ("--set", "image.tag=previous")
-    chart = folder / "source" / "deploy" / "chart"
-    async with real_cluster(folder / "cluster", previous.archive, image.archive, nodes=1) as cluster:
-        await helm(cluster, folder, "install", "--create-namespace", *older, "--wait", chart=chart)
-        await ready(cluster)
+    source = exported(tmp_path / "source", os.environ.get("PHALANX_PREVIOUS", "HEAD~1"))
+    previous = build.build(lambda _line: None, tag="previous", repository=source)
+    async with real_cluster(in_memory / "older", previous.archive, image.archive, nodes=1) as cluster:
+        await install_older(cluster, tmp_path, source)
         await cluster.apply(*gang("older", members=3))
         before = await running(cluster, "older", count=3)
-        status = (await cluster.get("podgroups.scheduling.phalanx.dev", "older"))["status"]
+        found = await cluster.get("podgroups.scheduling.phalanx.dev", "older")
         held_by = await leader(cluster)
 
-        await helm(cluster, folder, "upgrade", "--wait")
-        await ready(cluster)
+        await upgrade(cluster, tmp_path, source)
         assert await leader(cluster) not in ("", held_by)
         assert await running(cluster, "older", count=3) == before
-        found = (await cluster.get("podgroups.scheduling.phalanx.dev", "older"))["status"]
-        assert (found["phase"], found.get("placement")) == (status["phase"], status.get("placement"))
+        kept = await cluster.get("podgroups.scheduling.phalanx.dev", "older")
+        assert kept["metadata"]["uid"] == found["metadata"]["uid"]
+        assert kept["status"]["phase"] == "Running"
+        assert kept["status"].get("placement") == found["status"].get("placement")
+        await cluster.apply(*gang("newer", members=2))
+        await running(cluster, "newer", count=2)
+        await finished(cluster, "newer")
         await finished(cluster, "older")

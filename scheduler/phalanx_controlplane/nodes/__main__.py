@@ -21,12 +21,11 @@ from typing import IO, Final
 from phalanx_controlplane import run_folder
 from phalanx_controlplane.binaries import BinariesMissing, find_or_build
 from phalanx_controlplane.limits import CONTROL_PLANE_POLL_S
-from phalanx_controlplane.nodes import cgroups, programs
+from phalanx_controlplane.nodes import cgroups, limits, programs
 from phalanx_controlplane.nodes.cluster import Wanted, cluster, obey
 from phalanx_controlplane.nodes.programs import ProgramsMissing
 from phalanx_controlplane.process import ComponentFailed
 
-_NAMESPACES: Final = ("unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
 _READY: Final = "ready"
 
 
@@ -45,6 +44,9 @@ def main() -> int:
         if arguments.command == "inside":
             asyncio.run(_inside(wanted, socket.socket(fileno=arguments.listener)))
             return 0
+        if len(bytes(wanted.folder)) > limits.FOLDER_PATH_BYTES_MAX:
+            _report(f"{wanted.folder}: longer than {limits.FOLDER_PATH_BYTES_MAX} bytes; use --folder")
+            return 2
         return _up(wanted, commands=arguments.commands)
     except (BinariesMissing, ProgramsMissing) as missing:
         _report(str(missing))
@@ -85,7 +87,7 @@ def _up(wanted: Wanted, *, commands: bool) -> int:
         images = [f"--image={path.resolve()}" for path in wanted.images]
         child = subprocess.Popen(
             [
-                *(*_NAMESPACES, sys.executable, "-m", "phalanx_controlplane.nodes", "inside"),
+                *(*programs.NAMESPACES, sys.executable, "-m", "phalanx_controlplane.nodes", "inside"),
                 f"--listener={listener.fileno()}",
                 f"--folder={wanted.folder}",
                 f"--nodes={wanted.nodes}",

@@ -11,6 +11,12 @@ _INHERITED: Final = ("cpuset.cpus", "cpuset.mems")
 """A new group of cgroup v1 has none of these, and so can run nothing."""
 
 
+def writable() -> bool:
+    """Whether groups can be made."""
+    hierarchies = _hierarchies() if _ROOT.is_dir() else []
+    return bool(hierarchies) and all(os.access(each, os.W_OK) for each in hierarchies)
+
+
 def create(name: str) -> None:
     """Make the group of a node in every hierarchy."""
     for hierarchy in _hierarchies():

@@ -19,3 +19,6 @@ COMMAND_TIMEOUT_S: Final = 60.0
 
 RELAY_CHUNK_BYTES: Final = 1 << 16
 """Bytes that the relay reads at once: a full buffer of a pipe."""
+
+FOLDER_PATH_BYTES_MAX: Final = 60
+"""Bytes of the path of a cluster's folder. Paths of sockets add up to 45 bytes, and Linux allows 107."""

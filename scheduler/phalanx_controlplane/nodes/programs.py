@@ -5,6 +5,7 @@ runc and the plugins for the network of pods are packages of Debian (`runc`, `co
 
 import os
 import shutil
+import subprocess
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +14,7 @@ from phalanx.resources import data_dir
 
 from phalanx_controlplane import binaries, go_modules
 from phalanx_controlplane.go_modules import BuildFailed, Progress
+from phalanx_controlplane.nodes import cgroups, limits
 
 _KUBERNETES: Final = ("k8s.io/kubernetes/cmd/kubelet", "k8s.io/kubernetes/cmd/kubectl")
 _CONTAINERD: Final = tuple(
@@ -23,6 +25,9 @@ _NAMES: Final = (*(package.rpartition("/")[2] for package in (*_KUBERNETES, *_CO
 NETWORK_PLUGINS: Final = Path("/usr/lib/cni")
 TOOLS: Final = {"runc": "runc", "ip": "iproute2", "unshare": "util-linux", "openssl": "openssl"}
 """Programs of Debian, and the package of each."""
+
+NAMESPACES: Final = ("unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
+"""The command before one that runs in namespaces of its own, which end with it."""
 
 
 class ProgramsMissing(Exception):
@@ -50,7 +55,21 @@ def missing() -> str:
         return f"not installed: {' '.join(packages)}"
     if not go_modules.can_build() and _found() is None:
         return "not built, and there is no Go to build them with"
-    return ""
+    return _not_allowed()
+
+
+def _not_allowed() -> str:
+    """Why root may not do here what nodes need, as in many containers; empty if it may."""
+    done = subprocess.run(
+        [*NAMESPACES, "ip", "link", "add", "probe", "type", "bridge"],
+        capture_output=True,
+        text=True,
+        timeout=limits.COMMAND_TIMEOUT_S,
+        check=False,
+    )
+    if done.returncode != 0:
+        return f"root may not make namespaces and a bridge in them: {done.stderr.strip()}"
+    return "" if cgroups.writable() else "root may not make control groups"
 
 
 def find_or_build(progress: Progress) -> NodePrograms:
