@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from phalanx.model.api.kinds import KINDS
 
 from tests.deploy.installers import ALL_POLICIES, CHART, EVERYTHING, HELM, NAMESPACE, RELEASE, Helm, kustomize
 from tests.deploy.manifests import DEPLOY, REPOSITORY, Document
@@ -98,6 +99,41 @@ def test_the_options(helm: Helm) -> None:
     assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
     assert monitor["spec"]["endpoints"][0]["port"] == service["spec"]["ports"][0]["name"]
     assert service["spec"]["selector"] == deployment["selector"]["matchLabels"]
+
+
+def test_the_dashboard_is_off_and_may_read_what_it_shows(helm: Helm) -> None:
+    assert [key for key in by_name(helm.template()) if "phalanx-dashboard" in key] == []
+    plain = by_name(helm.template({"dashboard": {"enabled": True}}))
+    found = by_name(helm.template({"dashboard": {"enabled": True, "tlsSecret": "pages"}}))
+    rules = found["ClusterRole", "phalanx-dashboard"]["rules"]
+    allowed = {
+        (group, resource, verb)
+        for rule in rules
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+    read = {(kind.group, kind.plural, "list") for kind in KINDS.values() if kind.name != "Lease"}
+    assert read - allowed == set()
+    assert {(group, what) for group, what, verb in allowed if verb != "list"} == {
+        ("authentication.k8s.io", "tokenreviews"),
+        ("authorization.k8s.io", "subjectaccessreviews"),
+    }
+    deployment, service = (
+        found["Deployment", "phalanx-dashboard"]["spec"],
+        found["Service", "phalanx-dashboard"],
+    )
+    labels = deployment["template"]["metadata"]["labels"]
+    assert service["spec"]["selector"] == deployment["selector"]["matchLabels"] == labels
+    assert not found["Deployment", "phalanx"]["spec"]["selector"]["matchLabels"].items() <= labels.items()
+    (arguments,) = [each["args"] for each in deployment["template"]["spec"]["containers"]]
+    assert "--listen=0.0.0.0:8443" in arguments
+    (arguments,) = [
+        each["args"]
+        for each in plain["Deployment", "phalanx-dashboard"]["spec"]["template"]["spec"]["containers"]
+    ]
+    assert "--listen=127.0.0.1:8443" in arguments
+    assert ("Service", "phalanx-dashboard") not in plain
 
 
 def test_what_can_be_left_out(helm: Helm) -> None:

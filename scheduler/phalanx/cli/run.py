@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from phalanx.cli.exits import BadInput, Exit
 from phalanx.cli.kubeconfig_option import existing_kubeconfig
+from phalanx.cli.listening import Address, listen_address
 from phalanx.limits import LEASE_CONNECTIONS
 
 if TYPE_CHECKING:
@@ -34,13 +35,6 @@ _DEFAULT_NAMESPACE: Final = "phalanx-system"
 
 DeciderName = Literal["thread", "process"]
 LogLevel = Literal["debug", "info", "warning", "error"]
-
-
-class Address(Struct, frozen=True):
-    """An address to listen on; port 0 lets the system choose."""
-
-    host: str
-    port: int
 
 
 class Settings(Struct, frozen=True):
@@ -103,8 +97,8 @@ def run(
             name=identity or os.environ.get("POD_NAME") or f"{socket.gethostname()}-{os.getpid()}",
             lease_namespace=lease_namespace or os.environ.get("POD_NAMESPACE") or _DEFAULT_NAMESPACE,
         ),
-        http=_address("--http", http),
-        debug=_address("--debug", debug),
+        http=listen_address("--http", http),
+        debug=listen_address("--debug", debug),
         decider=decider,
         kubeconfig=existing_kubeconfig(kubeconfig),
         context=context,
@@ -112,13 +106,6 @@ def run(
     configure_logs(level=log_level)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(_until_stopped(settings))
-
-
-def _address(flag: str, text: str) -> Address:
-    host, colon, port = text.rpartition(":")
-    if not colon or not port.isdecimal() or int(port) > 65535:
-        raise BadInput(f"{flag}: expected HOST:PORT, found {text}")
-    return Address(host=host.strip("[]") or "0.0.0.0", port=int(port))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -60,7 +60,7 @@ async def _by_library(path: str | None, context: str | None) -> Access:
 
 
 class BlockingClient:
-    """The reading verbs of the API, and patches. Every status other than 2xx raises an ApiError."""
+    """The reading verbs of the API, reviews, and patches. Every status other than 2xx raises an ApiError."""
 
     def __init__(self, access: Access, *, timeout: float = READ_TIMEOUT_S) -> None:
         """`timeout`: seconds without an answer to a read."""
@@ -91,6 +91,10 @@ class BlockingClient:
             if not token:
                 return
             asked["continue"] = token
+
+    def create(self, path: str, body: object) -> bytes:
+        """Create an object, or ask for a review, which is answered and not stored."""
+        return self._request("POST", path, msgspec.json.encode(body), {"Content-Type": "application/json"})
 
     def merge_patch(self, path: str, body: object) -> bytes:
         """Patch an object with a merge patch; return it as it is now."""
@@ -127,13 +131,20 @@ class BlockingClient:
                     raise OutcomeUnknown(f"{self._access.server}: {error or type(error).__name__}") from error
             finally:
                 self._busy.discard(connection)
-        self._idle.append(connection)
+        self._keep(connection)
         headers = {name.lower(): value for name, value in answer.getheaders()}
         if headers.get("content-encoding") == "gzip":
             content = decompress(content, _GZIP)
         if answer.status >= 300:
             raise error_of(Response(status=answer.status, body=content, headers=headers))
         return content
+
+    def _keep(self, connection: http.client.HTTPConnection) -> None:
+        """Keep it for the next request, unless there will be none."""
+        if self._is_stopped:
+            connection.close()
+        else:
+            self._idle.append(connection)
 
     def _connection(self, timeout: float) -> tuple[http.client.HTTPConnection, bool]:
         """An idle connection, which the server may have closed, or a new one; and whether it is new."""

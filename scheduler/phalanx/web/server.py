@@ -6,6 +6,7 @@ show cluster data and therefore listen on loopback by default.
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from ssl import SSLContext
 
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
@@ -54,12 +55,14 @@ def debug_app(
 
 
 @asynccontextmanager
-async def serving(app: web.Application, *, host: str, port: int) -> AsyncIterator[int]:
+async def serving(
+    app: web.Application, *, host: str, port: int, tls: SSLContext | None = None
+) -> AsyncIterator[int]:
     """Serve while the context lasts; yield the bound port, which port 0 leaves to the system."""
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=HTTP_SHUTDOWN_TIMEOUT_S)
     await runner.setup()
     try:
-        await web.TCPSite(runner, host, port).start()
+        await web.TCPSite(runner, host, port, ssl_context=tls).start()
         yield runner.addresses[0][1]
     finally:
         await runner.cleanup()

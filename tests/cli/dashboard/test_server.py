@@ -9,6 +9,8 @@ from contextlib import aclosing
 from pathlib import Path
 
 import aiohttp
+import pytest
+from phalanx.cli.app import main
 from phalanx.observe.recording import encode
 from phalanx.web.server import debug_app, serving
 
@@ -170,3 +172,26 @@ def test_the_command_prints_a_link_that_works_and_ends_on_a_signal(tenants: Worl
             assert b"/assets/app.js" in answer.read()
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--listen", "0.0.0.0:0"),
+        ("--listen", "0.0.0.0:0", "--sign-in"),
+        ("--listen", ":0", "--sign-in"),
+        ("--listen", "example.com:1", "--sign-in"),
+        ("--listen", "127.0.0.1"),
+        ("--tls-certificate", "none.crt", "--sign-in"),
+        ("--tls-certificate", "none.crt", "--tls-key", "none.key", "--sign-in"),
+        ("--tls-certificate", "none.crt", "--tls-key", "none.key"),
+        ("--interval", "0"),
+        ("--scheduler", "file:///etc/passwd"),
+        ("--kubeconfig", "/none"),
+    ],
+)
+def test_what_would_show_the_pages_to_others_is_refused(
+    arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["dashboard", "--no-browser", *arguments]) == 2
+    assert "expected" in capsys.readouterr().err

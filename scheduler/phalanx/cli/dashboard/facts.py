@@ -36,9 +36,11 @@ EVERYTHING = Scope()
 class Facts:
     """The views of one reading. Its properties are computed on first use."""
 
-    def __init__(self, seen: Seen, events: Sequence[Event]) -> None:
+    def __init__(self, seen: Seen, events: Sequence[Event], *, is_restricted: bool = False) -> None:
+        """`is_restricted`: for somebody who may see less than what was read."""
         self.seen = seen
         self.events = events
+        self.is_restricted = is_restricted
 
     @cached_property
     def entries(self) -> list[GangEntry]:
@@ -98,7 +100,8 @@ def restricted(facts: Facts, scope: Scope) -> Facts:
         partial=partial,
         notes=tuple(notes),
     )
-    return Facts(less, [event for event in facts.events if scope.shows(_regarded(event))])
+    events = [event for event in facts.events if scope.shows(_regarded(event))]
+    return Facts(less, events, is_restricted=True)
 
 
 def _namespace(each: Any) -> str:

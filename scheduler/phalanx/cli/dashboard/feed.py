@@ -79,6 +79,12 @@ class Feed:
         """Whether there has been a good reading."""
         return self._facts is not None
 
+    def namespaces(self) -> frozenset[str]:
+        """The namespaces that have gangs, also those that nobody here may see."""
+        if self._facts is None:
+            return frozenset()
+        return frozenset(entry.row.namespace for entry in self._facts.entries)
+
     async def newer(self, number: int) -> int:
         """Wait for a reading after this one; return its number."""
         async with self._changed:

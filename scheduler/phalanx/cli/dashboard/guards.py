@@ -1,7 +1,7 @@
 """Who may see the pages, and what every answer says to the browser."""
 
 import hmac
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
 from aiohttp import web
@@ -38,6 +38,10 @@ class Guard(Protocol):
         """The answer to a request for the start page that carries a secret; None if it carries none."""
         ...
 
+    def routes(self) -> Sequence[web.RouteDef]:
+        """Paths of its own."""
+        ...
+
 
 class SecretLink:
     """For one user of this machine: the link with the secret that the command prints."""
@@ -46,6 +50,10 @@ class SecretLink:
         self._secret = secret
         self.port = 0
         """Set when the server has one."""
+
+    def link(self, start: str) -> str:
+        """The link to this start page."""
+        return f"{start}?secret={self._secret}"
 
     @property
     def _cookie(self) -> str:
@@ -69,6 +77,10 @@ class SecretLink:
         answer = web.Response(status=303, headers={"Location": "/"})
         answer.set_cookie(self._cookie, given, httponly=True, samesite="Strict", path="/")
         return answer
+
+    def routes(self) -> Sequence[web.RouteDef]:
+        """See Guard."""
+        return ()
 
     def _is_secret(self, given: str) -> bool:
         return hmac.compare_digest(given.encode(), self._secret.encode())

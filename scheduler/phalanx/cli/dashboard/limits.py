@@ -63,3 +63,15 @@ SCOPES_KEPT: Final = 16
 
 SECRET_SIZE: Final = 24
 """Bytes of the secret in the link that `phalanx dashboard` prints: 192 bits cannot be guessed."""
+
+ACCESS_PERIOD_S: Final = 60.0
+"""Seconds for which a review of a token counts. A right that is taken away is gone after them."""
+
+TOKENS_KEPT: Final = 1000
+"""Tokens whose reviews are kept."""
+
+TOKEN_SIZE_MAX: Final = 3500
+"""Characters of a token. Browsers keep cookies of at most 4,096 bytes."""
+
+REVIEW_THREADS: Final = 8
+"""Reviews of one user that are asked for at the same time, one for each namespace."""

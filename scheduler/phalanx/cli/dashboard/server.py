@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -52,6 +53,8 @@ def dashboard_app(feed: Feed, guard: Guard) -> web.Application:
     for name, page in _pages(feed).items():
         app.router.add_get(f"/api/{name}", _json(feed, guard, page))
     app.router.add_get("/api/live", _live(feed, guard))
+    app.router.add_get("/api/session", _session(guard))
+    app.router.add_routes(guard.routes())
     app.router.add_get("/api/recording", _recording(feed, guard))
     return app
 
@@ -103,12 +106,15 @@ def _live(feed: Feed, guard: Guard) -> Callable[[web.Request], Awaitable[web.Str
         answer = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         async with feed.looking():
             await answer.prepare(request)
-            number = feed.number
-            while True:
-                event = Live(number, feed.has_facts, feed.problem)
-                await answer.write(b"data: " + msgspec.json.encode(event) + b"\n\n")
-                number = await _next(feed, number, answer)
-                await guard.scope(request)  # a right may have been taken away
+            # It ends when the browser goes, or when a right is taken away.
+            with suppress(ConnectionError, web.HTTPException):
+                number = feed.number
+                while True:
+                    event = Live(number, feed.has_facts, feed.problem)
+                    await answer.write(b"data: " + msgspec.json.encode(event) + b"\n\n")
+                    number = await _next(feed, number, answer)
+                    await guard.scope(request)
+        return answer
 
     return handler
 
@@ -122,11 +128,21 @@ async def _next(feed: Feed, number: int, answer: web.StreamResponse) -> int:
             await answer.write(b": still here\n\n")
 
 
+def _session(guard: Guard) -> Callable[[web.Request], Awaitable[web.Response]]:
+    """Whether users sign in here: the page then has a form for it."""
+    body = msgspec.json.encode({"signIn": bool(guard.routes())})
+
+    async def handler(request: web.Request) -> web.Response:
+        return _tagged(request, body, "application/json")
+
+    return handler
+
+
 def _recording(feed: Feed, guard: Guard) -> Callable[[web.Request], Awaitable[web.Response]]:
     async def handler(request: web.Request) -> web.Response:
         facts = await _facts(feed, guard, request)
         number = _number(request, "cycle", least=0, most=None, default=0)
-        content = feed.recordings.file(number) if facts.seen.knows_all_pods else None
+        content = feed.recordings.file(number) if not facts.is_restricted else None
         if content is None:
             raise web.HTTPNotFound(text="this cycle is not kept\n")
         disposition = f'attachment; filename="cycle-{number}.json.gz"'

@@ -42,8 +42,26 @@ function useTheme() {
   return [theme, setTheme];
 }
 
-function Connection({ live }) {
-  const text = live.refused ? 'No access: open the link that the command printed'
+// Whether users sign in here, or have a link.
+function useSession() {
+  const [session, setSession] = useState({ signIn: false });
+  useEffect(() => {
+    fetch('/api/session').then((answer) => answer.json()).then(setSession, () => {});
+  }, []);
+  return session;
+}
+
+function SignIn() {
+  return html`<h1>Sign in</h1>
+    <p>Use a token of Kubernetes, for example from <code>kubectl create token NAME</code>. You see what it may list.</p>
+    <form class="filters" method="post" action="/sign-in">
+      <label>Token <input type="password" name="token" required autocomplete="off" /></label>
+      <button type="submit">Sign in</button>
+    </form>`;
+}
+
+function Connection({ live, signIn }) {
+  const text = live.refused ? (signIn ? 'Not signed in' : 'No access: open the link that the command printed')
     : !live.connected ? 'Not connected'
     : live.problem ? `Reading failed: ${live.problem}`
     : live.read ? 'Live' : 'Reading the cluster…';
@@ -56,6 +74,7 @@ function App() {
   const live = useLive();
   const now = useNow();
   const [theme, setTheme] = useTheme();
+  const session = useSession();
   const main = useRef(null);
   const known = [...PAGES, ...HIDDEN].find(([path]) => path === route.path);
   const [path, title, Page, under] = known || ['', 'No such page', null];
@@ -71,13 +90,14 @@ function App() {
       <a class="brand" href="#/">Phalanx</a>
       <nav aria-label="Pages"><ul>${PAGES.map(([to, name]) => html`
         <li><a href=${`#${to}`} aria-current=${to === path ? 'page' : to === under ? 'true' : null}>${name}</a></li>`)}</ul></nav>
-      <${Connection} live=${live} />
+      <${Connection} live=${live} signIn=${session.signIn} />
+      ${session.signIn && live.connected && html`<form method="post" action="/sign-out"><button type="submit">Sign out</button></form>`}
       <label class="theme">Colours <select value=${theme} onChange=${(event) => setTheme(event.currentTarget.value)}>
         <option value="auto">as the system</option><option value="light">light</option><option value="dark">dark</option>
       </select></label>
     </header>
     <main id="main" tabindex="-1" ref=${main}>
-      ${Page ? html`<${Page} key=${path} query=${route.query} live=${live} now=${now} />`
+      ${session.signIn && live.refused ? html`<${SignIn} />` : Page ? html`<${Page} key=${path} query=${route.query} live=${live} now=${now} />`
         : html`<h1>No such page</h1><p><a href="#/">To the overview</a></p>`}
     </main>`;
 }

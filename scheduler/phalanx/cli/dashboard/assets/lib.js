@@ -155,7 +155,7 @@ export function GangName({ gang }) {
 // does not.
 export function Table({ caption, head, children, hidden = false }) {
   return html`
-    <div class="scroll" role="region" aria-label=${caption} tabindex="0">
+    <div class="scroll" role="group" aria-label=${caption} tabindex="0">
       <table>
         <caption class=${hidden ? 'visually-hidden' : ''}>${caption}</caption>
         <thead><tr>${head.map((name) => (typeof name !== 'string' ? name : name.startsWith('#') ? html`<th scope="col" class="amount">${name.slice(1)}</th>` : html`<th scope="col">${name}</th>`))}</tr></thead>

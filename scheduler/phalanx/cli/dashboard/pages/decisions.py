@@ -72,8 +72,10 @@ _decode: Final = msgspec.json.Decoder(_Recorded).decode
 
 
 def decisions(facts: Facts, *, source: str, problem: str, cycles: tuple[Cycle, ...]) -> Decisions:
-    """The page."""
+    """The page. A recorded cycle has all gangs and nodes, so it is for who may see all of them."""
     found = decisions_of(facts.events)
+    if facts.is_restricted:
+        source, problem, cycles = "", "", ()
     return Decisions(
         events=found[:DECISIONS_LISTED],
         more_events=max(len(found) - DECISIONS_LISTED, 0),
