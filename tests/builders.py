@@ -428,7 +428,7 @@ class Decided:
         return [each.name for each in self.result.evictions]
 
 
-_SPEC_FIELDS = ("topology", "recovery", "disruption", "runtime", "priority_class_name", "hold")
+_SPEC_FIELDS = ("traffic", "topology", "recovery", "disruption", "runtime", "priority_class_name", "hold")
 
 
 def _spec(spec: PodGroupSpec, fields: dict[str, Any]) -> PodGroupSpec:

@@ -18,7 +18,7 @@ from phalanx.actions.preemption.starts import StartPool
 from phalanx.framework.config import ActionName, SchedulerConfig
 from phalanx.framework.evictions import Beneficiary
 from phalanx.framework.session import Session
-from phalanx.model.api.pod_groups import Disruption, Recovery, RecoveryMode
+from phalanx.model.api.pod_groups import Disruption, Recovery, RecoveryMode, Traffic
 from phalanx.model.gangs import RoleSpec
 from phalanx.model.gpu_shares import GPU_SHARE, device_name
 from phalanx.model.names import GangId, QueueName
@@ -86,13 +86,14 @@ def test_a_start_on_borrowed_capacity_is_given_up_instead_of_an_eviction() -> No
 
 
 def test_a_gang_whose_start_was_given_up_starts_elsewhere_in_the_next_cycle() -> None:
-    """Joint admission does not move gangs with affinity terms."""
+    """Joint admission does not move gangs with traffic."""
     scenario = two_queues({"priority": 1}, {"guarantee": 2}, 2, 3)
-    scenario.gang("a1", 1, gpu=2, queue="a", apart=[term(app="other")])
+    scenario.gang("a1", 1, min=2, gpu=1, queue="a", role="ps").role("a1", 1, gpu=1, role="worker")
+    scenario.change("a1", traffic=(Traffic("worker", "ps"),))
     first = scenario.gang("b1", 1, gpu=2, queue="b", **on_node(0)).decide()
     assert (first.nodes("b1"), first.nodes("a1"), given_up_in(first)) == (["n0-0"], [], ["team/a1"])
     second = scenario.take(first).decide()
-    assert second.nodes("a1") == ["n1-0"]
+    assert second.nodes("a1") == ["n1-0", "n1-0"]
 
 
 def test_a_start_that_the_guarantee_covers_is_not_given_up() -> None:

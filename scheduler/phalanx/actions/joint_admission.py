@@ -35,7 +35,7 @@ from phalanx.actions.problems.joint_problem import (
 from phalanx.actions.problems.placement import DemandPlacement, apply_placement
 from phalanx.actions.problems.pod_assignment import assign_pods
 from phalanx.actions.problems.problem_builder import ProblemBuilder
-from phalanx.framework.statement import Statement
+from phalanx.framework.statement import DoesNotFit, Statement
 from phalanx.model.names import GangId, QueueName
 from phalanx.model.queues import Admission, Ordering
 from phalanx.solver.engine import GREEDY_ONLY, place
@@ -119,16 +119,22 @@ class _JointAdmission:
             if index not in movable
         ]
         before, with_other_members = dict(outcome.failures), set(outcome.with_other_members)
+        choices = session.devices.choices.kept()
         rearranged = outcome.isolate_errors(
             lambda: self._rearranged(placements, movable, waiting, by_value, limits, exactly=exactly),
             about=BY,
         )
-        if rearranged is None:
-            rearranged, outcome.failures = placements, before
-            outcome.with_other_members = with_other_members
         _roll_back(fixed)
-        outcome.steps[begin:] = self._applied(placements, rearranged, certify_all=not exactly)
-        return _gangs(rearranged) != _gangs(placements)
+        try:
+            if rearranged is not None and _gangs(rearranged) != _gangs(placements):
+                outcome.steps[begin:] = self._applied(placements, rearranged, certify_all=not exactly)
+                return True
+        except DoesNotFit as error:
+            outcome.errors.append(f"{BY}: {error}")
+        outcome.failures, outcome.with_other_members = before, with_other_members
+        session.devices.choices.keep(choices)
+        outcome.steps[begin:] = self._applied(placements, placements, certify_all=False)
+        return False
 
     def _applied(
         self,
@@ -146,14 +152,18 @@ class _JointAdmission:
         pairs = zip(before, after, strict=False)
         unchanged = len([*takewhile(lambda pair: pair[0] is pair[1], pairs)])
         problems = ProblemBuilder(self._session)
-        steps = []
+        steps: list[tuple[DemandPlacement, Statement]] = []
         for index, placement in enumerate(after):
             depends_on_all = placement.is_joint and unchanged < len(before)
             is_old = id(placement) in known
             if (is_old and (index >= unchanged or depends_on_all)) or (certify_all and not is_old):
                 again = partial(certified_again, problems, placement)
                 placement = self._outcome.isolate_errors(again, about=BY) or placement
-            steps.append((placement, apply_placement(self._session, placement)))
+            try:
+                steps.append((placement, apply_placement(self._session, placement)))
+            except DoesNotFit:
+                _roll_back([statement for _, statement in steps])
+                raise
         return steps
 
     def _waiting(self, by_value: QueueName | None, *, exactly: bool) -> list[Demand]:
