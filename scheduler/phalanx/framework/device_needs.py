@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.msgpack import Encoder
 from msgspec.structs import replace
 
+from phalanx.framework.settled_gangs import SettledGangs
 from phalanx.framework.shared_choices import SharedUse
 from phalanx.model.devices.claims import Claim, ClaimSpec
 from phalanx.model.devices.cluster import ClusterDevices, DeviceState
@@ -56,7 +57,11 @@ NOTHING: Final = Need()
 class DeviceNeeds:
     """Adds the needs of pods to their shapes."""
 
-    def __init__(self, devices: ClusterDevices, state: DeviceState, matcher: Matcher) -> None:
+    def __init__(
+        self, devices: ClusterDevices, state: DeviceState, matcher: Matcher, settled: SettledGangs
+    ) -> None:
+        """`settled` is kept from session to session."""
+        self._settled = settled
         self._devices = devices
         self._state = state
         self._matcher = matcher
@@ -76,8 +81,17 @@ class DeviceNeeds:
 
     def with_needs(self, gang: Gang) -> Gang:
         """The gang with the needs of its members in their shapes; the gang itself if none has claims."""
-        if not any(pod.device_claims for pod in gang.members):
+        if not gang.claims_devices:
             return gang
+        if any(pod.is_waiting for pod in gang.members):
+            return self._with_needs(gang)
+        known = self._settled.get(gang)
+        if known is None:
+            known = self._with_needs(gang)
+            self._settled.keep(gang, known)
+        return known
+
+    def _with_needs(self, gang: Gang) -> Gang:
         needs = {pod.uid: self._need(pod) for pod in gang.members if pod.device_claims}
         users: dict[Need, list[Pod]] = {}
         for pod in gang.members:

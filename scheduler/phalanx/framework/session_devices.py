@@ -7,6 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from phalanx.framework.device_needs import DeviceNeeds, Need
+from phalanx.framework.settled_gangs import SettledGangs
 from phalanx.framework.shared_choices import EVERYWHERE, PodCapacity, SharedChoices, devices_of
 from phalanx.model.devices.claims import Allocation, Claim, ClaimGrant, ClaimSpec, DeviceClass
 from phalanx.model.devices.cluster import ClusterDevices, DeviceState, grants
@@ -56,6 +57,7 @@ class DeviceCache:
 
     def __init__(self) -> None:
         self.matcher: Final = Matcher()
+        self.settled: Final = SettledGangs()
         self._classes: Mapping[str, DeviceClass] = {}
         self._counters: dict[tuple[ClaimSpec, ...], SlotCounter] = {}
         self._state: tuple[ClusterDevices, DeviceState] | None = None
@@ -92,7 +94,7 @@ class SessionDevices:
         self._counters = cache.counters(devices.classes)
         self._counted: dict[tuple[Need, NodeName], tuple[object, Slots]] = {}
         self._joint: dict[tuple[PlainKinds, NodeName], tuple[object, tuple[int, ...] | None]] = {}
-        self.needs: Final = DeviceNeeds(devices, self._state, cache.matcher)
+        self.needs: Final = DeviceNeeds(devices, self._state, cache.matcher, cache.settled)
 
     def count(self, need: Need, node: Node) -> int:
         """For how many pods with this need the node has devices now: so many can be allocated together.
