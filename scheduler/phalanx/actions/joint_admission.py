@@ -180,12 +180,21 @@ class _JointAdmission:
         return capacity.respected_by(demand.gang.priority) == capacity.respected_by(other.gang.priority)
 
     def _may_move(self, demand: Demand, *, exactly: bool) -> bool:
-        """Whether it is a whole start without avoided nodes; `exactly`: and the joint model states it."""
-        if self._node_failures.nodes_to_avoid(demand.gang.id):
+        """Whether it is a whole start without avoided nodes; `exactly`: and the joint model states it.
+
+        Claims that several pods share are allocated with the first of them, so the result depends on the
+        order in which gangs were tried before. Their gangs stay.
+        """
+        if self._node_failures.nodes_to_avoid(demand.gang.id) or self._shares_claims(demand):
             return False
         if exactly and not is_modelled(demand, self._session):
             return False
         return demand.stage is Stage.START and demand.is_whole
+
+    def _shares_claims(self, demand: Demand) -> bool:
+        needs = self._session.devices.needs
+        shapes = [batch.pods[0].shape for batch in demand.batches]
+        return any(shape.device_slot and needs.of(shape).shared for shape in shapes)
 
     def _movable(self, waiting: Demand, *, exactly: bool) -> list[int]:
         """The indices of the last steps that may change; not of gangs that were placed in several steps."""
