@@ -6,17 +6,17 @@ built once for each content of the files that it is built from. The exit code is
 
 import argparse
 import hashlib
-import json
 import os
 import shutil
-import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
 from msgspec import json as msgspec_json
+
+from deploy.image.storage import CannotBuild, Progress, Storage, run
 
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
 DOCKERFILE: Final = REPOSITORY / "deploy" / "Dockerfile"
@@ -26,16 +26,10 @@ TOOLS: Final = ("buildah", "mmdebstrap")
 DEBIAN: Final = "bookworm"
 PACKAGES: Final = ("python3", "python3-venv", "binutils", "libstdc++6", "ca-certificates")
 CERTIFICATES: Final = Path("/etc/ssl/certs/ca-certificates.crt")
+RUNTIME: Final = ("requirements.txt", "build-requirements.txt", "runtime.py")
+"""The files of this folder that the lower layer is built from."""
 KEPT: Final = 3
 """Images that stay in the cache: those of this checkout, its last commit, and one more."""
-TIMEOUT_S: Final = 3600.0
-"""Seconds for one program. Minutes on two idle cores, and ten times as long where tests use them."""
-
-Progress = Callable[[str], None]
-
-
-class CannotBuild(Exception):
-    """A program is missing or has failed; the message says which."""
 
 
 class Image(Struct, frozen=True):
@@ -68,61 +62,91 @@ def build(progress: Progress, *, tag: str, repository: Path = REPOSITORY, again:
         raise CannotBuild(reason)
     folder = _cache() / f"{_key(repository)}-{tag}"
     if again or not (folder / "image.json").exists():
-        base = _base(progress, again=again)
-        progress("building the image (a minute or two, if dependencies are new)")
-        _bud(base, tag=tag, repository=repository, again=again)
-        _export(folder, tag=tag)
-        _forget_old_ones()
+        storage = Storage(_cache())
+        with storage.locked(progress):
+            if again or not (folder / "image.json").exists():
+                _build(storage, folder, progress, tag=tag, repository=repository, again=again)
     return msgspec_json.decode((folder / "image.json").read_bytes(), type=Image)
 
 
-def _bud(base: str, *, tag: str, repository: Path, again: bool) -> None:
+def _build(
+    storage: Storage, folder: Path, progress: Progress, *, tag: str, repository: Path, again: bool
+) -> None:
+    base = _base(storage, progress, again=again)
+    progress("building the image (a minute or two, if dependencies are new)")
+    _bud(storage, base, name=_stored(folder.name), repository=repository, again=again)
+    runtime = f"localhost/phalanx-runtime:{_key_of_runtime(base, repository)}"
+    if again or runtime not in storage.names():  # a name for layers that the next build takes as they are
+        _bud(storage, base, name=runtime, target="runtime", repository=repository)
+    _export(storage, folder, tag=tag)
+    storage.keep_only({base, runtime, *map(_stored, _forget_old_ones())})
+
+
+def _stored(name: str) -> str:
+    """The name of an image in the storage. Two checkouts that build at the same time have different ones."""
+    return f"localhost/phalanx-image:{name}"
+
+
+def _bud(
+    storage: Storage, base: str, *, name: str, repository: Path, target: str = "", again: bool = False
+) -> None:
     certificates = "/run/build-certificates.crt"
-    _run(
-        ["buildah", "bud", "--isolation=chroot", "--network=host", f"--timestamp={epoch()}"]
-        + (["--no-cache"] if again else ["--layers"])
-        + [f"--build-arg=BASE={base}", f"--volume={CERTIFICATES}:{certificates}:ro"]
-        + [f"--build-arg=PIP_CERT={certificates}", f"--ignorefile={IGNORED}", f"--file={DOCKERFILE}"]
-        + [f"--tag={NAME}:{tag}", str(repository)]
+    storage.buildah(
+        *("bud", "--isolation=chroot", "--network=host", f"--timestamp={epoch()}", "--layers"),
+        *(("--no-cache",) if again else ()),
+        *((f"--target={target}",) if target else ()),
+        *(f"--build-arg=BASE={base}", f"--volume={CERTIFICATES}:{certificates}:ro"),
+        *(f"--build-arg=PIP_CERT={certificates}", f"--ignorefile={IGNORED}", f"--file={DOCKERFILE}"),
+        *(f"--tag={name}", str(repository)),
     )
 
 
-def _export(folder: Path, *, tag: str) -> None:
+def _export(storage: Storage, folder: Path, *, tag: str) -> None:
     """Write archive and description. The description comes last: it says that the archive is complete."""
-    name = f"{NAME}:{tag}"
+    name, stored = f"{NAME}:{tag}", _stored(folder.name)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     archive, digest = folder / "image.tar", folder / "digest"
-    _run(["buildah", "push", f"--digestfile={digest}", "--quiet", name, f"oci-archive:{archive}:{name}"])
-    (listed,) = json.loads(_run(["buildah", "images", "--json", name]))
+    storage.buildah("push", f"--digestfile={digest}", "--quiet", stored, f"oci-archive:{archive}:{name}")
+    (listed,) = msgspec_json.decode(storage.buildah("images", "--json", stored))
     image = Image(name=name, file=str(archive), digest=digest.read_text().strip(), size=listed["size"])
     (folder / "image.json").write_bytes(msgspec_json.encode(image))
 
 
-def _base(progress: Progress, *, again: bool) -> str:
+def _base(storage: Storage, progress: Progress, *, again: bool) -> str:
     """The name of an image with Debian's Python, as the Dockerfile expects it of its base."""
     recipe = " ".join((DEBIAN, *PACKAGES))
     name = f"localhost/phalanx-base:{hashlib.sha256(recipe.encode()).hexdigest()[:16]}"
-    known = subprocess.run(["buildah", "inspect", "--type=image", name], capture_output=True, check=False)
-    if known.returncode == 0 and not again:
+    if name in storage.names() and not again:
         return name
     progress(f"making a base of Debian's packages: {' '.join(PACKAGES)} (about a minute)")
     archive = _cache() / "base.tar"
-    archive.parent.mkdir(parents=True, exist_ok=True)
     # Nothing is lost if the machine stops, so dpkg need not wait for the disk.
     fast = "--dpkgopt=force-unsafe-io"
-    _run(["mmdebstrap", "--variant=essential", fast, f"--include={','.join(PACKAGES)}", DEBIAN, str(archive)])
-    container = _run(["buildah", "from", "scratch"]).strip()
-    _run(["buildah", "add", container, str(archive), "/"])
-    _run(["buildah", "commit", "--quiet", "--rm", container, name])
+    run(
+        ["mmdebstrap", "--variant=essential", fast, f"--include={','.join(PACKAGES)}", DEBIAN, str(archive)],
+        temporary=storage.temporary,
+    )
+    container = storage.buildah("from", "scratch").strip()
+    storage.buildah("add", container, str(archive), "/")
+    storage.buildah("commit", "--quiet", "--rm", container, name)
     archive.unlink()
     return name
+
+
+def _key_of_runtime(base: str, repository: Path) -> str:
+    """A checksum of what the lower layer is built from."""
+    folder = repository / "deploy" / "image"
+    digest = hashlib.sha256(f"{base} {epoch()}".encode())
+    for path in (DOCKERFILE, *(folder / name for name in RUNTIME)):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def _key(repository: Path) -> str:
     """A checksum of all files that the image is built from."""
     digest = hashlib.sha256(epoch().encode())
-    for path in (DOCKERFILE, IGNORED, Path(__file__), *_context(repository)):
+    for path in (DOCKERFILE, IGNORED, *_context(repository)):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]
 
@@ -148,17 +172,12 @@ def _cache() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "phalanx" / "image"
 
 
-def _forget_old_ones() -> None:
+def _forget_old_ones() -> list[str]:
+    """The names of the folders that stay."""
     built = sorted(_cache().glob("*/image.json"), key=lambda path: path.stat().st_mtime)
     for path in built[:-KEPT]:
         shutil.rmtree(path.parent, ignore_errors=True)
-
-
-def _run(command: list[str]) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
-    if done.returncode != 0:
-        raise CannotBuild(f"`{command[0]}` failed:\n{(done.stdout + done.stderr).strip()[-3000:]}")
-    return done.stdout
+    return [path.parent.name for path in built[-KEPT:]]
 
 
 def main() -> int:

@@ -9,7 +9,7 @@ from phalanx_controlplane.nodes import programs
 from phalanx_controlplane.nodes.programs import ProgramsMissing
 
 from deploy.image import build
-from deploy.image.build import CannotBuild
+from deploy.image.storage import CannotBuild
 
 TAG: Final = "0.1.0"
 

@@ -7,7 +7,7 @@ import sys
 
 from phalanx_controlplane.nodes.programs import ProgramsMissing
 
-from deploy.image.build import CannotBuild
+from deploy.image.storage import CannotBuild
 from tests.cluster.availability import Unavailable, prepare
 
 

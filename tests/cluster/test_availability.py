@@ -7,7 +7,7 @@ from phalanx_controlplane.nodes import programs
 from phalanx_controlplane.nodes.programs import ProgramsMissing
 
 from deploy.image import build
-from deploy.image.build import CannotBuild
+from deploy.image.storage import CannotBuild
 from tests.cluster import availability
 from tests.cluster.availability import Unavailable
 
