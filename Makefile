@@ -64,7 +64,7 @@ chart: .venv/installed-dev controlplane ## the Helm chart with the real helm, an
 	$(BIN)/pytest -m chart tests/deploy $(ARGS)
 
 .PHONY: monitoring
-monitoring: .venv/installed-dev ## alerts and boards with the real promtool and a real Prometheus, which Go builds once in some minutes
+monitoring: .venv/installed-dev ## alerts with the real promtool, and boards with Grafana's published types; Go builds both once in some minutes
 	$(BIN)/python -m tests.monitoring.programs
 	$(BIN)/pytest -m monitoring tests/monitoring $(ARGS)
 
