@@ -140,8 +140,8 @@ CASES: Final = (
             'phalanx_background_writes_total{{},type="event",outcome="refused"}': "0+1x90",
             'phalanx_background_writes_total{{},type="event",outcome="written"}': "0+2x90",
         },
-        silent="19m",
-        fires="21m",
+        silent="25m",
+        fires="29m",
         labels={"type": "status"},
         summary="More than half of the writes of type status fail.",
     ),
@@ -176,7 +176,7 @@ CASES: Final = (
     AlertCase(
         alert="PhalanxUnreadableObjects",
         series={'phalanx_unreadable_objects_total{{},instance="a",kind="Node"}': "_x10 1x20"},
-        silent="5m",
+        silent="4m",
         fires="6m",
         labels={"kind": "Node"},
         summary="Objects of kind Node cannot be read and are ignored.",
@@ -184,7 +184,7 @@ CASES: Final = (
     AlertCase(
         alert="PhalanxLimitReached",
         series={'phalanx_limit_hits_total{{},instance="a",limit="EVENTS_WAITING_MAX"}': "_x10 1x20"},
-        silent="5m",
+        silent="4m",
         fires="6m",
         labels={"limit": "EVENTS_WAITING_MAX"},
         summary="The bound EVENTS_WAITING_MAX of the scheduler was reached.",

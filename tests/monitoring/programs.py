@@ -30,14 +30,6 @@ PROMTOOL: Final = Program(
     package=f"{_SOURCE}/cmd/promtool",
     tags=_NO_DISCOVERY,
 )
-PROMETHEUS: Final = Program(
-    name="prometheus",
-    module=HERE / "prometheus",
-    cache="monitoring/prometheus",
-    source=_SOURCE,
-    package=f"{_SOURCE}/cmd/prometheus",
-    tags=_NO_DISCOVERY,
-)
 BOARD_CHECK: Final = Program(
     name="board_check",
     module=HERE / "board_check",
@@ -68,7 +60,7 @@ def rules() -> list[Document]:
 def main() -> int:
     """Build what is missing."""
     try:
-        for program in (BOARD_CHECK, PROMTOOL, PROMETHEUS):
+        for program in (BOARD_CHECK, PROMTOOL):
             program.build(_report)
     except ProgramMissing as missing:
         _report(str(missing))

@@ -2,7 +2,7 @@ module phalanx/prometheus
 
 go 1.26.7
 
-// The programs prometheus and promtool, built from the published module.
+// The programs promtool and prometheus, built from the published module.
 tool (
 	github.com/prometheus/prometheus/cmd/prometheus
 	github.com/prometheus/prometheus/cmd/promtool
