@@ -72,6 +72,11 @@ monitoring: .venv/installed-dev ## alerts with the real promtool, and boards wit
 	$(BIN)/python -m tests.monitoring.programs
 	$(BIN)/pytest -m monitoring tests/monitoring $(ARGS)
 
+.PHONY: pages-test
+pages-test: .venv/installed-dev ## the pages of `phalanx dashboard` in a real Chromium (apt install chromium), with axe-core
+	$(BIN)/pip install --quiet --editable '.[browser]'
+	$(BIN)/pytest -m browser -s tests/cli/dashboard $(ARGS)
+
 .PHONY: site
 site: .venv/installed-dev ## the documentation site in build/site; a broken link is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict > .venv/site.log 2>&1 || { cat .venv/site.log; exit 1; }
