@@ -20,8 +20,8 @@ DEVICES: Final[tuple[Mutant, ...]] = (
         issues=("kubernetes #133602", "kubernetes #136269"),
         module=_TABLES,
         edits={
-            "        if claim.allocation is not None or claim.uid not in self._assumed:\n": (
-                "        if claim.uid:\n"
+            "        if claim is None or claim.allocation is not None or claim.uid not in self._assumed:\n": (
+                "        if claim is None or claim.uid:\n"
             )
         },
         caught_by=_played("a_decided_allocation_counts"),
@@ -51,7 +51,7 @@ DEVICES: Final[tuple[Mutant, ...]] = (
         edits={
             "_old: object, _new: object, log: ChangeLog) -> None:\n"
             "        self._view = None\n"
-            "        log.mark_cluster_changed()\n": (
+            "        log.mark_devices_changed(do_gangs_wait=self._pods.do_wait)\n": (
                 "_old: object, _new: object, log: ChangeLog) -> None:\n        self._view = None\n"
             )
         },
@@ -60,10 +60,10 @@ DEVICES: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="a deleted claim does not let pods be tried",
         issues=("kubernetes #140831",),
-        module=_TABLES,
+        module="phalanx.cache.device_users",
         edits={
-            "        if old is None or new is None or not _only_took(old, new):\n": (
-                "        if new is not None and (old is None or not _only_took(old, new)):\n"
+            "    if new is None or new.allocation is None:\n": (
+                "    if new is None:\n        return False\n    if new.allocation is None:\n"
             )
         },
         caught_by=_played("a_deleted_claim_lets_gangs_be_tried"),
@@ -169,8 +169,8 @@ DEVICES: Final[tuple[Mutant, ...]] = (
         issues=("kubernetes #118613",),
         module="phalanx.cache.leftover_claims",
         edits={
-            "        for uid in dict.fromkeys((*claim.reserved_for, *own)):\n": (
-                "        for uid in own[:0]:\n"
+            "    return (claim.owner,) if is_held else tuple(dict.fromkeys(claim.reserved_for))\n": (
+                "    return ()\n"
             )
         },
         caught_by=Played("named_devices:kubernetes_118613"),

@@ -46,7 +46,7 @@ STATUS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="gauges of deleted queues are kept",
         issues=("Kueue #14049",),
-        module="phalanx.observe.metrics",
+        module="phalanx.observe.families",
         edits={"            self.forget(labels)\n": "            _ = labels\n"},
         caught_by=_METRICS,
     ),

@@ -11,21 +11,23 @@ import msgspec
 from cyclopts import Parameter
 from phalanx.cli.exits import BadInput, Exit
 
+from phalanx_simulator.commands.options import HERE, WorkerOptions
 from phalanx_simulator.commands.progress import progress
-from phalanx_simulator.commands.workers import leaving_at_once, workers
+from phalanx_simulator.commands.workers import leaving_at_once
 from phalanx_simulator.embedded.limits import SIM_SEEDS_MAX
 
 if TYPE_CHECKING:
     from phalanx_simulator.campaigns.jobs import TraceJob
     from phalanx_simulator.runs.scenarios import Request
     from phalanx_simulator.runs.simulation import Summary
+    from phalanx_simulator.runs.totals import Adder
 
 
 def simulate(
     *,
     seed: int | None = None,
     seeds: str | None = None,
-    jobs: Annotated[int, Parameter(name=["--jobs", "-j"])] = 1,
+    workers: WorkerOptions = HERE,
     nodes: int = 32,
     hours: float = 1.0,
     faults: str = "all",
@@ -44,8 +46,6 @@ def simulate(
         The run's seed; the same seed and settings give the same run. Default: 0.
     seeds
         Many runs, FIRST..LAST, instead of one.
-    jobs
-        Processes among which the seeds are divided.
     nodes
         Nodes of the cluster, eight GPUs each, eight to a rack, four racks to a block.
     hours
@@ -71,16 +71,18 @@ def simulate(
     from phalanx_simulator.runs.scenarios import Request
 
     _refuse_unknown(faults, workload, trace)
+    jobs = 1 if workers.jobs is None else workers.jobs
     _require_positive(("--nodes", nodes), ("--hours", hours), ("--jobs", jobs), ("--load", load))
     size: dict[str, Any] = {"nodes": nodes, "hours": hours, "faults": faults, "load": load}
     request = Request(seed=0, trace=_read_trace(trace, nodes=nodes), workload=workload, **size)
     first, last = _range(seed, seeds)
     if first == last:
-        one = msgspec.structs.replace(request, seed=first)
-        return _one(one, trace, events=events, twin=twin, output=output)
+        _refuse_dask(workers.dask)
+        request = msgspec.structs.replace(request, seed=first)
+        return _one(request, trace, events=events, twin=twin, output=output)
     if twin:
         raise BadInput("--twin: expected with one seed, found with many")
-    return _many(request, trace, range(first, last + 1), jobs=jobs, output=output)
+    return _many(request, trace, range(first, last + 1), jobs=jobs, dask=workers.dask, output=output)
 
 
 def _refuse_unknown(faults: str, workload: str, trace: Path | None) -> None:
@@ -91,6 +93,11 @@ def _refuse_unknown(faults: str, workload: str, trace: Path | None) -> None:
             raise BadInput(f"{flag}: expected one of {', '.join(known)}; found {name}")
     if trace is not None and workload != "plain":
         raise BadInput(f"--workload: expected plain with --trace, found {workload}")
+
+
+def _refuse_dask(dask: str | None) -> None:
+    if dask is not None:
+        raise BadInput("--dask: expected with many seeds (--seeds), found with one")
 
 
 def _require_positive(*amounts: tuple[str, float]) -> None:
@@ -149,12 +156,34 @@ def _one(request: "Request", trace: Path | None, *, events: bool, twin: bool, ou
     return Exit.FAILED if summary.violation_count else Exit.OK
 
 
-def _many(request: "Request", trace: Path | None, seeds: range, *, jobs: int, output: str) -> int:
+def _many(
+    request: "Request", trace: Path | None, seeds: range, *, jobs: int, dask: str | None, output: str
+) -> int:
+    from phalanx_simulator.commands.workers import WorkersLost
     from phalanx_simulator.runs.totals import Adder
 
     adder = Adder()
+    try:
+        _add_all(adder, request, trace, seeds, jobs=jobs, dask=dask)
+    except WorkersLost as error:
+        print(f"simulate: {error}", file=sys.stderr)
+        return Exit.FAILED
+    result = adder.totals()
+    if output == "json":
+        print(msgspec.json.format(msgspec.json.encode(result)).decode())
+    else:
+        print(result.text())
+    return Exit.FAILED if result.violation_count else Exit.OK
+
+
+def _add_all(
+    adder: "Adder", request: "Request", trace: Path | None, seeds: range, *, jobs: int, dask: str | None
+) -> None:
+    """Play the seeds and add them up in their order; print the command that repeats a failure."""
+    from phalanx_simulator.commands.executors import executor
+
     requests = (msgspec.structs.replace(request, seed=seed) for seed in seeds)
-    with progress("seeds", total=len(seeds)) as advance, workers(jobs) as pool:
+    with progress("seeds", total=len(seeds)) as advance, executor(jobs, dask) as pool:
         for done, summary in enumerate(pool.map(_run, requests), start=1):
             adder.add(summary)
             if summary.violation_count:
@@ -164,12 +193,6 @@ def _many(request: "Request", trace: Path | None, seeds: range, *, jobs: int, ou
                     file=sys.stderr,
                 )
             advance(float(done))
-    result = adder.totals()
-    if output == "json":
-        print(msgspec.json.format(msgspec.json.encode(result)).decode())
-    else:
-        print(result.text())
-    return Exit.FAILED if result.violation_count else Exit.OK
 
 
 def _run(
