@@ -4,13 +4,14 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from phalanx_simulator.embedded.provisioned_volumes import provisioned_volume
 
 from bench.harness import cluster
 from bench.harness.contenders import BARE, PHALANX
 from bench.harness.figures import figures
 from bench.harness.gangs import claims, pods
 from bench.harness.observation import Observation, PodTimes
-from bench.harness.rules import Rule, volume
+from bench.harness.rules import DRIVER, Rule
 from bench.harness.run import takes_part
 from tests.bench.builders import WORKER, workload
 
@@ -50,7 +51,7 @@ def claimed_by(spec: dict[str, Any]) -> Iterable[str]:
 def test_a_volume_is_on_the_selected_node_and_for_the_claim() -> None:
     [claim, _] = claims(with_rule("volume").arriving()[0])
     claim["metadata"]["uid"] = "u1"
-    made = volume(claim, "n1")
+    made = provisioned_volume(claim, "n1", DRIVER)
     assert made["spec"]["claimRef"] == {"namespace": "bench", "name": claim["metadata"]["name"], "uid": "u1"}
     [term] = made["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"]
     assert term["matchExpressions"] == [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["n1"]}]

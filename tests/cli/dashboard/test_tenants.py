@@ -18,14 +18,16 @@ from phalanx.clock import SystemClock
 from phalanx.web.server import serving
 from phalanx_controlplane.controlplane import ControlPlane
 
-from tests.cli.verbs.test_tenants import SPEECH, VISION, two_tenants
+from tests.cli.verbs.test_tenants import two_tenants
+
+SPACES = VISION, SPEECH = ("pages-vision", "pages-speech")
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.asyncio(loop_scope="session")]
 
 
 async def test_each_tenant_sees_its_own_and_no_more(control_plane: ControlPlane) -> None:
     clock = SystemClock()
-    async with two_tenants(control_plane) as files, AsyncExitStack() as stack:
+    async with two_tenants(control_plane, SPACES) as files, AsyncExitStack() as stack:
         options = ClusterOptions(kubeconfig=control_plane.kubeconfig_path)
         reader = ClusterReader(options, clock=clock)
         stack.callback(reader.close)

@@ -87,8 +87,13 @@ def with_namespace(kubeconfig: Path, space: str) -> Path:
 
 
 @asynccontextmanager
-async def two_tenants(plane: ControlPlane) -> AsyncIterator[dict[str, Path]]:
-    """The kubeconfig of each tenant."""
+async def two_tenants(
+    plane: ControlPlane, spaces: tuple[str, str] = (VISION, SPEECH)
+) -> AsyncIterator[dict[str, Path]]:
+    """The kubeconfig of the tenant of each namespace, the second of whom may read the cluster.
+
+    The namespaces remain for a while afterwards, so no other test can use them.
+    """
     files: dict[str, Path] = {}
     async with plane.session() as session:
         await api.install(session, list(definitions().values()))
@@ -97,16 +102,16 @@ async def two_tenants(plane: ControlPlane) -> AsyncIterator[dict[str, Path]]:
         await put(session, CLUSTER, queue("verbs-queue", status={"allocated": {"nvidia.com/gpu": "4"}}))
         node = gpu_node("verbs-node", rack="a")
         await put(session, {**node, "metadata": {**node["metadata"], "annotations": {}}})
-        for space in (VISION, SPEECH):
+        for space in spaces:
             await put(session, namespace(space))
             files[space] = with_namespace(await plane.service_account_kubeconfig(space, "tenant"), space)
             await put(session, *(bound(role, space, space=space) for role in ROLES), *gangs(space))
-        await put(session, bound("verbs-cluster", SPEECH))
+        await put(session, bound("verbs-cluster", spaces[1]))
         try:
             yield files
         finally:
             for path in (
-                *(f"/api/v1/namespaces/{space}" for space in (VISION, SPEECH)),
+                *(f"/api/v1/namespaces/{space}" for space in spaces),
                 "/api/v1/nodes/verbs-node",
                 "/apis/scheduling.phalanx.dev/v1alpha1/queues/verbs-queue",
                 f"/apis/{RBAC}/clusterrolebindings/verbs-verbs-cluster",
