@@ -111,10 +111,10 @@ async def test_colours_are_kept(site: Site) -> None:
     async with opened(site, color_scheme="light") as page:
         light = await page.evaluate("getComputedStyle(document.body).backgroundColor")
         await page.get_by_label("Colours").select_option("dark")
-        await page.wait_for_function("document.documentElement.dataset.theme === 'dark'")
+        await page.wait_for_selector("html[data-theme=dark]")
         dark = await page.evaluate("getComputedStyle(document.body).backgroundColor")
         await page.reload()
-        await page.wait_for_function("document.documentElement.dataset.theme === 'dark'")
+        await page.wait_for_selector("html[data-theme=dark]")
         assert light != dark == await page.evaluate("getComputedStyle(document.body).backgroundColor")
 
 
@@ -215,7 +215,8 @@ async def test_ten_thousand_nodes_and_a_hundred_thousand_pods() -> None:
             times[name] = clock.monotonic() - begin
         await page.goto(f"{url}/#/topology")
         await page.wait_for_selector(".node")
-        await page.wait_for_function(f"document.querySelectorAll('.node').length === {NODES}")
+        await page.locator(".node").nth(NODES - 1).wait_for(state="attached")
+        assert await page.locator(".node").count() == NODES
         frames = await page.evaluate(SCROLL)
         await page.goto(f"{url}/#/gangs")
         await page.wait_for_selector(f"text={GANGS:,} gangs")
