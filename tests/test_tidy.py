@@ -40,6 +40,10 @@ TIME_AND_RANDOMNESS = {"now", "utcnow", "today", "urandom", "getrandom", "uuid1"
 UNIT_OF_SUFFIX = {"_S": "Seconds", "_MS": "Milliseconds", "_BYTES": "Bytes"}
 
 
+pytestmark = pytest.mark.xdist_group("tidy")
+"""One process reads all files once."""
+
+
 class _Trees(dict[Path, ast.Module]):
     """Syntax trees, parsed on first use, so that not every process that collects tests parses them."""
 

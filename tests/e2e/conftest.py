@@ -51,7 +51,7 @@ async def ready_for_tests(
     async with ControlPlane.start(
         stages=ENDLESS_STAGES,
         kube_scheduler=KubeScheduler(),
-        apiserver_flags=(*audit.flags, *apiserver),
+        apiserver_flags=("--delete-collection-workers=16", *audit.flags, *apiserver),
         controller_manager_flags=(WITH_CLAIMS, *controller_manager),
     ) as plane:
         kubeconfig = await install(plane)

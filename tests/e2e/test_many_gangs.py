@@ -20,20 +20,20 @@ BINDS_IN_FLIGHT = 64
 
 
 async def test_twenty_gangs_of_a_hundred_are_bound_completely_and_fit(
-    shared_cluster: Cluster, record_property: Callable[[str, object], None]
+    own_cluster: Cluster, record_property: Callable[[str, object], None]
 ) -> None:
-    plane = shared_cluster.plane
+    plane = own_cluster.plane
     await create_cluster(plane, count=NODES, cpu=20, space="many")
     async with watching(plane) as history:
         sizes = await create_gangs(plane, space="many", count=GANGS, size=SIZE, cpu=("1", "2"))
         await history.until(lambda: len(history.pods) == GANGS * SIZE)
         began = time.time()
-        async with scheduler(plane, shared_cluster.kubeconfig):
+        async with scheduler(plane, own_cluster.kubeconfig):
             await history.until_bound(GANGS * SIZE)
         times = [seen.at for seen in history.bound.values()]
         found = spans(history.events, sizes=sizes)
-    await assert_whole(shared_cluster, history, sizes=sizes)
-    assert shared_cluster.audit.denied() == []
+    await assert_whole(own_cluster, history, sizes=sizes)
+    assert own_cluster.audit.denied() == []
     assert len(found) == GANGS
     record_property("pods/s from the scheduler's start", round(len(times) / (max(times) - began)))
     record_property("pods/s from first to last bind", round(len(times) / (max(times) - min(times))))
