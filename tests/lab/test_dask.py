@@ -58,7 +58,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
         yield Cluster(json.loads(file.read_text())["address"], workers)
 
 
-def kill_one_that_works(cluster: Cluster) -> None:
+def kill_one_that_works(cluster: Cluster, command: "subprocess.Popen[bytes]") -> None:
     """Kill the first worker that has a run, as the cluster's scheduler sees it."""
     from distributed import Client
 
@@ -66,7 +66,7 @@ def kill_one_that_works(cluster: Cluster) -> None:
         client.wait_for_workers(2, timeout=START_S)
         pids = client.run(os.getpid)
         deadline = time.monotonic() + START_S
-        while time.monotonic() < deadline:
+        while command.poll() is None and time.monotonic() < deadline:
             at_work = [worker for worker, keys in client.processing().items() if keys]
             if at_work:
                 os.kill(pids[at_work[0]], signal.SIGKILL)
@@ -104,7 +104,7 @@ def with_a_death(cluster: Cluster, *words: str) -> bytes:
     """What the command prints while a worker that has a run is killed."""
     command = [sys.executable, "-m", "phalanx.cli", *words, "--dask", cluster.address]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as running:
-        kill_one_that_works(cluster)
+        kill_one_that_works(cluster, running)
         out, _ = running.communicate()
     assert running.returncode == 0
     assert sum(worker.poll() is not None for worker in cluster.workers) == 1, "one worker died"

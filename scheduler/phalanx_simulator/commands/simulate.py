@@ -182,7 +182,7 @@ def _add_all(
     """Play the seeds and add them up in their order; print the command that repeats a failure."""
     from phalanx_simulator.commands.executors import executor
 
-    requests = (msgspec.structs.replace(request, seed=seed) for seed in seeds)
+    requests = [msgspec.structs.replace(request, seed=seed) for seed in seeds]  # Dask takes no iterator
     with progress("seeds", total=len(seeds)) as advance, executor(jobs, dask) as pool:
         for done, summary in enumerate(pool.map(_run, requests), start=1):
             adder.add(summary)
