@@ -9,22 +9,19 @@ from phalanx_controlplane.nodes.programs import ProgramsMissing
 
 from deploy.image.storage import CannotBuild
 from tests.cluster.availability import Unavailable, prepare
+from tests.program_builds import MISSING, report
 
 
 def main() -> int:
     """Build kubelet, containerd and the image."""
     try:
-        prepare(_report)
+        prepare(report)
     except Unavailable as reason:
-        _report(f"tests on real kubelets are skipped: {reason}")
+        report(f"tests on real kubelets are skipped: {reason}")
     except (ProgramsMissing, CannotBuild) as failed:
-        _report(str(failed))
-        return 2
+        report(str(failed))
+        return MISSING
     return 0
-
-
-def _report(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -11,9 +11,10 @@ from typing import Any, Final
 
 import yaml
 from msgspec import Struct
-from phalanx_controlplane.programs import Program, ProgramMissing
+from phalanx_controlplane.programs import Program
 
 from tests.deploy.manifests import DEPLOY, Document
+from tests.program_builds import build_all
 
 HELM: Final = Program(
     name="helm",
@@ -104,20 +105,5 @@ def _run(program: Program, arguments: Any, environment: Document) -> subprocess.
     )
 
 
-def main() -> int:
-    """Build what is missing."""
-    try:
-        for program in (HELM, KUSTOMIZE):
-            program.build(_report)
-    except ProgramMissing as missing:
-        _report(str(missing))
-        return 2
-    return 0
-
-
-def _report(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(build_all(HELM, KUSTOMIZE))

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import yaml
-from phalanx_controlplane.programs import Program, ProgramMissing
+from phalanx_controlplane.programs import Program
 
 from tests.deploy.manifests import DEPLOY, Document
+from tests.program_builds import build_all
 
 HERE: Final = Path(__file__).parent
 FOLDER: Final = DEPLOY / "monitoring"
@@ -57,20 +58,5 @@ def rules() -> list[Document]:
     return [rule for group in found for rule in group["rules"]]
 
 
-def main() -> int:
-    """Build what is missing."""
-    try:
-        for program in (BOARD_CHECK, PROMTOOL):
-            program.build(_report)
-    except ProgramMissing as missing:
-        _report(str(missing))
-        return 2
-    return 0
-
-
-def _report(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(build_all(BOARD_CHECK, PROMTOOL))

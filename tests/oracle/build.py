@@ -12,23 +12,20 @@ from phalanx_controlplane.programs import ProgramMissing
 
 from tests.oracle.plugins import PROGRAM, is_ci
 from tests.oracle.tables.recording import recorded
+from tests.program_builds import MISSING, report
 
 
 def main() -> int:
     """Build, unless it is built."""
     try:
-        PROGRAM.build(_report)
-        recorded(_report)
+        PROGRAM.build(report)
+        recorded(report)
     except ProgramMissing as missing:
         if go_modules.can_build() or is_ci():
-            _report(str(missing))
-            return 2
-        _report("Go is not installed: comparisons with kube-scheduler's plugins are skipped")
+            report(str(missing))
+            return MISSING
+        report("Go is not installed: comparisons with kube-scheduler's plugins are skipped")
     return 0
-
-
-def _report(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":
