@@ -119,7 +119,6 @@ class _JointAdmission:
             if index not in movable
         ]
         before, with_other_members = dict(outcome.failures), set(outcome.with_other_members)
-        choices = session.devices.choices.kept()
         rearranged = outcome.isolate_errors(
             lambda: self._rearranged(placements, movable, waiting, by_value, limits, exactly=exactly),
             about=BY,
@@ -132,7 +131,6 @@ class _JointAdmission:
         except DoesNotFit as error:
             outcome.errors.append(f"{BY}: {error}")
         outcome.failures, outcome.with_other_members = before, with_other_members
-        session.devices.choices.keep(choices)
         outcome.steps[begin:] = self._applied(placements, placements, certify_all=False)
         return False
 

@@ -90,7 +90,7 @@ class SessionDevices:
         """`changes`: those of the cycle so far. `capacity`: how many pods fit a node apart from devices."""
         self._state = cache.state(devices)
         self._changes = changes
-        self.choices: Final = SharedChoices(self._state, nodes, capacity, changes.shared)
+        self._choices = SharedChoices(self._state, nodes, capacity, changes.shared)
         self._counters = cache.counters(devices.classes)
         self._counted: dict[tuple[Need, NodeName], tuple[object, Slots]] = {}
         self._joint: dict[tuple[PlainKinds, NodeName], tuple[object, tuple[int, ...] | None]] = {}
@@ -125,7 +125,7 @@ class SessionDevices:
             return Slots(0, is_exact=True, reason=need.objection.message)
         taken, freed = self._taken(node.name), self._freed(node.name)
         if need.shared:
-            allocations = self.choices.allocations(need.name, self.needs.use_of(need), taken, freed)
+            allocations = self._choices.allocations(need.name, self.needs.use_of(need), taken, freed)
             if allocations is None:
                 return Slots(0, is_exact=True, reason=_NO_SHARED)
             if not all(each.nodes.allows(node) for each in allocations):
@@ -164,7 +164,7 @@ class SessionDevices:
         shared, taken = {}, self._taken(node.name)
         if need.shared:
             use = self.needs.use_of(need)
-            found = self.choices.allocations(need.name, use, taken, self._freed(node.name))
+            found = self._choices.allocations(need.name, use, taken, self._freed(node.name))
             if found is None or not all(each.nodes.allows(node) for each in found):
                 return None
             shared = {

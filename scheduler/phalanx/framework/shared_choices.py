@@ -16,10 +16,6 @@ PodCapacity = Callable[[Pod, Node], int]
 """How many pods like this one fit the node now, apart from devices; 0 if it may not run there."""
 
 
-Kept = tuple[frozenset[DeviceId], tuple[Allocation, ...] | None]
-"""What was taken when a choice was made, and the choice; None if there was none."""
-
-
 class SharedUse(Struct, frozen=True):
     """Claims that pods share, how many pods wait for them, and one of these; None if they are unknown."""
 
@@ -43,7 +39,7 @@ class SharedChoices:
         self._nodes = nodes
         self._pod_capacity = capacity
         self._chosen = chosen
-        self._found: dict[str, Kept] = {}
+        self._found: dict[str, tuple[frozenset[DeviceId], tuple[Allocation, ...] | None]] = {}
 
     def allocations(
         self, name: str, use: SharedUse, taken: frozenset[DeviceId], freed: frozenset[DeviceId]
@@ -66,14 +62,6 @@ class SharedChoices:
             return None
         rest = iter(chosen)
         return tuple(each if each is not None else next(rest) for each in known)
-
-    def kept(self) -> Mapping[str, Kept]:
-        """What was chosen so far, for `keep`."""
-        return dict(self._found)
-
-    def keep(self, choices: Mapping[str, Kept]) -> None:
-        """Return to earlier choices, so that what was placed with them can be placed again."""
-        self._found = dict(choices)
 
     def _best(
         self,
