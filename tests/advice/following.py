@@ -160,7 +160,10 @@ def _is_in(world: _World, node: Document, advice: Advice) -> bool:
 
 
 def may_use(pod: Document, node: Document) -> bool:
-    """Whether selector, taints and cordon allow the node; pods with affinity get no such advice."""
+    """Whether selector, taints, cordon and labels for topology spread allow the node.
+
+    Pods with affinity get no such advice.
+    """
     labels, spec = node["metadata"]["labels"], node["spec"]
     selector = pod["spec"].get("nodeSelector", {})
     if any(labels.get(key) != value for key, value in selector.items()):
@@ -168,6 +171,8 @@ def may_use(pod: Document, node: Document) -> bool:
     if _is_unavailable(node):
         return False
     if spec.get("taints") and not pod["spec"].get("tolerations"):
+        return False
+    if any(each["topologyKey"] not in labels for each in pod["spec"].get("topologySpreadConstraints", ())):
         return False
     required = pod["spec"].get("affinity", {}).get("nodeAffinity", {}).get(_REQUIRED)
     if required is None:

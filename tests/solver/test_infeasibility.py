@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec import structs
-from phalanx.model.rules import Budget, SameDomain, SubgroupSegments
+from phalanx.model.rules import Budget, SameDomain, SubgroupSegments, TopologySpreadRule
 from phalanx.solver.engine import place
 from phalanx.solver.infeasibility.explain import explain, fits_when_empty, with_only_rules
 from phalanx.solver.infeasibility.feasibility import feasibility_problem
@@ -102,6 +102,32 @@ def test_a_cause_of_ineligible_nodes_is_named() -> None:
     found = explain(problem, empty=problem, exclusions=exclusions)
     assert found.conflict == ("eligibility", "repelled")
     assert found.obstacle is Obstacle.AFFINITY
+
+
+def test_domains_of_nodes_that_pods_may_not_use_are_in_no_conflict() -> None:
+    """Pods that might use r2 would have to spread over both racks, but they may not."""
+    worker = role("worker", (1,), 3)
+    problem = PlacementProblem(
+        resources=GPU,
+        levels=("spine", "rack"),
+        roles=(worker,),
+        classes=(
+            structs.replace(node("n1", (8,), ("s1", "r1"), budgets=(0,)), label_values=("r1",)),
+            structs.replace(
+                node("n2", (8,), ("s1", "r2"), budgets=()), label_values=("r2",), eligible=(False,)
+            ),
+        ),
+        rules=(
+            SameDomain("required", "rack"),
+            TopologySpreadRule("spread", "rack", (worker.shape,), (worker.shape,), (("r1", 0),), 2),
+            Budget("limit", {"nvidia.com/gpu": 2}, nodes=frozenset({"n1"})),
+        ),
+        keys=("rack",),
+    )
+    found = explain(problem)
+    assert found.conflict == ("eligibility", "limit")
+    assert found.irreducible
+    assert found.obstacle is Obstacle.LIMITS
 
 
 def test_roles_are_scaled_down_together() -> None:

@@ -11,7 +11,7 @@ from typing import Final
 from msgspec import Struct, structs
 
 from phalanx.model.resources import Resources
-from phalanx.model.rules import AffinityRule, Budget, SameDomain, SubgroupRule
+from phalanx.model.rules import AffinityRule, Budget, SameDomain, SubgroupRule, TopologySpreadRule
 from phalanx.solver.answer_cache import AnswerCache
 from phalanx.solver.infeasibility.feasibility import FeasibilityOracle, feasibility_problem, is_possible
 from phalanx.solver.infeasibility.missing_capacity import (
@@ -34,7 +34,7 @@ from phalanx.solver.infeasibility.relaxations import (
     without_capacity,
 )
 from phalanx.solver.problem import Answer, Assignment, Placed, PlacementProblem, SolveLimits
-from phalanx.solver.problem_rules import read_rules
+from phalanx.solver.problem_rules import domains_of, read_rules
 
 DEFAULT_LIMITS = SolveLimits()
 
@@ -216,11 +216,32 @@ def _conflict(
 def with_only_rules(
     core: PlacementProblem, names: Sequence[str], exclusions: Exclusions | None = None
 ) -> PlacementProblem:
-    """Return the problem with only these of its named rules and causes of ineligible nodes."""
+    """Return the problem with only these of its named rules and causes of ineligible nodes.
+
+    A topology spread constraint is dropped too if it would count more domains than in `core`. So no problem
+    with fewer names is harder.
+    """
     causes = exclusions or causes_of(core)
     kept = with_rules(core, {rule.name: softened for rule in core.rules if rule.name not in names})
     kept = allowed_by(kept, [allowed for cause, allowed in causes.items() if cause in names])
+    kept = with_rules(kept, dict.fromkeys(_with_more_domains(kept, core), softened))
     return feasibility_problem(kept if CAPACITY in names else without_capacity(kept))
+
+
+def _with_more_domains(relaxed: PlacementProblem, core: PlacementProblem) -> list[str]:
+    """Names of the spread constraints that count domains of nodes that pods may not use in `core`."""
+    if not any(isinstance(rule, TopologySpreadRule) for rule in relaxed.rules):
+        return []
+    before = _counted_domains(core)
+    return [name for name, domains in _counted_domains(relaxed).items() if domains != before[name]]
+
+
+def _counted_domains(problem: PlacementProblem) -> dict[str, frozenset[str]]:
+    return {
+        spread.rule.name: frozenset(domains_of(problem, spread, spread.rule))
+        for spread in read_rules(problem).affinity_constraints
+        if isinstance(spread.rule, TopologySpreadRule)
+    }
 
 
 def raised_budgets(core: PlacementProblem, oracle: FeasibilityOracle) -> tuple[Raises, ...]:
