@@ -4,8 +4,10 @@ from typing import Any
 
 import pytest
 from phalanx.model.decisions import CycleResult
+from phalanx.model.names import LABEL_POD_GROUP
 from phalanx_simulator.embedded.apiserver.kinds import NATIVE_POD_GROUPS
 from phalanx_simulator.embedded.manifests import gang, node, pod, pod_group, queue
+from phalanx_simulator.embedded.store import Object
 from phalanx_simulator.invariants.statuses import QueueUsageIsCorrect, StatusIsCorrect
 
 from tests.sim_invariants.stage import Stage, violations
@@ -111,6 +113,33 @@ def test_a_queue_status_with_wrong_usage_violates(name: str, reported: str, expe
         stage.checks.at_rest()
 
     assert violations(history, QueueUsageIsCorrect) == expected
+
+
+@pytest.mark.parametrize(("ago_s", "expected"), [(0, []), (4, ["S6"])])
+def test_a_pod_that_moved_to_the_gang_during_the_cycle_does_not_violate(
+    ago_s: float, expected: list[str]
+) -> None:
+    async def history(stage: Stage) -> None:
+        stage.create(queue("q", limit={"nvidia.com/gpu": "2"}), node("n1"))
+        stage.create(pod_group("other", min_member=1), *gang("other", {"w": 1}))
+        stage.create(pod_group("g", min_member=1, queue="q"), *gang("g", {"w": 2}))
+        host = await stage.leader()
+        await host.bind("other-w-0", "n1")
+        await host.receive()
+        await stage.pass_time(10)
+        stage.client.update(stage.key("other-w-0"), lambda it: labelled(it, {LABEL_POD_GROUP: "g"}))
+        if ago_s:
+            await host.receive()
+        await stage.pass_time(ago_s)
+        for number in range(2):
+            await host.bind(f"g-w-{number}", "n1")
+
+    assert violations(history, QueueUsageIsCorrect) == expected
+
+
+def labelled(found: Object, labels: dict[str, str]) -> Object:
+    metadata = found["metadata"]
+    return {**found, "metadata": {**metadata, "labels": {**metadata["labels"], **labels}}}
 
 
 RIGHT = {"total": 3, "pending": 0, "bound": 2, "running": 1, "succeeded": 0, "failed": 0}

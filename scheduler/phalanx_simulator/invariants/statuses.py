@@ -31,15 +31,15 @@ from phalanx_simulator.invariants.native_groups import (
     key_of,
 )
 from phalanx_simulator.invariants.oracle import Oracle, amounts_of, path_of
-from phalanx_simulator.invariants.truth import QUEUES, GangFact, Truth
+from phalanx_simulator.invariants.truth import PODS, QUEUES, GangFact, Truth
 
 
 class QueueUsageIsCorrect(Check):
     """S6: no bind exceeds a queue's limit, and at rest its status matches the usage.
 
     The limit is the highest one since the sender's state at the decision, since slow writes may delay the
-    bind. Binds are ignored if a queue has got another parent since then. Limits of flavors are not checked
-    here.
+    bind. Pods that have got another gang since then are not counted: they may have come from another queue.
+    Binds are ignored if a queue has got another parent since then. Limits of flavors are not checked here.
     """
 
     name = "S6"
@@ -48,7 +48,8 @@ class QueueUsageIsCorrect(Check):
         super().__init__(context, truth)
         self._oracle = Oracle(context.store, truth)
         self._specs: dict[str, History[Object]] = {}
-        self._decided_with: dict[tuple[str, str], tuple[float, int]] = {}
+        self._decided_with: dict[tuple[str, str], tuple[float, int, int]] = {}
+        """When a bind was decided, and the revisions of queues and pods that the sender knew then."""
         for entry in context.store.entries(QUEUES):
             spec = entry.data.get("spec") or {}
             self._specs.setdefault(entry.key.name, History()).add(entry.revision, spec)
@@ -61,9 +62,11 @@ class QueueUsageIsCorrect(Check):
                 history.add(change.entry.revision, spec)
 
     def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
-        revision = self.truth.received(host, QUEUES, before_s=DECIDED_S)
+        queues, pods = (self.truth.received(host, kind, before_s=DECIDED_S) for kind in (QUEUES, PODS))
         for placement in result.placements:
-            self._decided_with.update(((host, bind.pod), (self.now, revision)) for bind in placement.binds)
+            self._decided_with.update(
+                ((host, bind.pod), (self.now, queues, pods)) for bind in placement.binds
+            )
 
     def on_call(self, call: Call) -> None:
         if not call.is_bind or call.stage is not Stage.LANDED or not call.succeeded or not self._any_limit():
@@ -71,9 +74,11 @@ class QueueUsageIsCorrect(Check):
         pod = self.truth.pods.get(call.uid)
         if pod is None or not pod.charged:
             return
-        decided_at, revision = self._decided_with.get((call.host, call.uid), (-inf, 0))
+        decided_at, revision, pods = self._decided_with.get((call.host, call.uid), (-inf, 0, 0))
         if self.now - decided_at > SLOW_WRITES_S:
-            revision = self.truth.known_to_sender(call, QUEUES, before_s=DECIDED_S)
+            revision, pods = (
+                self.truth.known_to_sender(call, kind, before_s=DECIDED_S) for kind in (QUEUES, PODS)
+            )
         if self._has_moved(revision):
             return
         name = self._queue_of(pod)
@@ -81,18 +86,29 @@ class QueueUsageIsCorrect(Check):
             limits = [
                 amounts_of((spec or {}).get("limit") or {}) for spec in self._specs[queue].since(revision)
             ]
-            self._check_limit(pod, queue, limits)
+            self._check_limit(pod, queue, limits, pods)
 
-    def _check_limit(self, pod: PodFact, queue: str, limits: Sequence[Resources]) -> None:
+    def _check_limit(self, pod: PodFact, queue: str, limits: Sequence[Resources], revision: int) -> None:
+        """`revision`: of the pods that the sender knew."""
         if not all(limits):
             return
         used = self._oracle.usage_of(queue, self._now())
         for resource in pod.charged or {}:
             bounds = [limit.get(resource) for limit in limits]
             known = [bound for bound in bounds if bound is not None]
-            if len(known) == len(bounds) and used.get(resource, 0) > max(known):
+            if len(known) < len(bounds) or used.get(resource, 0) <= max(known):
+                continue
+            if used[resource] - self._of_new_members(resource, revision) > max(known):
                 uses = f"{used[resource]} of {resource}"
                 self.violated(f"queue {queue}", f"uses {uses}, above its limit {max(known)}")
+
+    def _of_new_members(self, resource: str, revision: int) -> int:
+        """What pods with nodes use that have got another gang since that revision."""
+        return sum(
+            (pod.charged or {}).get(resource, 0)
+            for uid, pod in self.truth.pods.items()
+            if pod.node and len({each.gang for each in self.truth.pod_since(uid, revision) if each}) > 1
+        )
 
     def at_rest(self) -> None:
         for entry in self.context.store.entries(QUEUES):
