@@ -3,7 +3,8 @@
 Writes bench/results/soak.json. Takes about 45 minutes on two cores. Half of the seeds have all faults, the
 others a storm or single families of faults: more invariants can be checked when no other client binds or
 deletes pods. With `--workload queues` the seeds are clusters with all features of queues under all faults,
-without drills; the results are in bench/results/soak_queues.json.
+without drills; with `--workload claims` their pods have volumes and devices. The results are in
+bench/results/soak_queues.json and soak_claims.json.
 """
 
 import argparse
@@ -46,14 +47,14 @@ MORE_ACTS = (
 MORE_EVERY = 20
 
 PLAIN = ("--hours", HOURS, "--nodes", NODES)
-QUEUES = ("--hours", "0.25", "--nodes", "12", "--load", "0.9", "--workload", "queues")
+WORKLOAD = ("--hours", "0.25", "--nodes", "12", "--load", "0.9", "--workload")
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Exit with code 1 when a check was violated, an act failed, or no run reached a coverage point."""
     parsed = _parsed(arguments)
     is_plain = parsed.workload == "plain"
-    settings, shares = (PLAIN, FAULTS) if is_plain else (QUEUES, {"all": 1})
+    settings, shares = (PLAIN, FAULTS) if is_plain else ((*WORKLOAD, parsed.workload), {"all": 1})
     minutes: dict[str, float] = {}
     with _timed("seeds", minutes):
         seeds = _seeds(parsed.seeds, settings, shares, parsed.jobs)
@@ -72,7 +73,7 @@ def main(arguments: list[str] | None = None) -> int:
         "marksNotReached": unreached,
         "accessNotUsed": [f"{verb} {resource}" for verb, _, resource in unused_access(coverage)],
     }
-    name = "soak" if is_plain else "soak_queues"
+    name = "soak" if is_plain else f"soak_{parsed.workload}"
     record(RESULTS / f"{name}.json", result)
     violations = sum(each["violationCount"] for each in seeds)
     failed = violations or any(drill["failed"] for drill in drills) or (is_plain and unreached)
@@ -82,7 +83,8 @@ def main(arguments: list[str] | None = None) -> int:
 def _parsed(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.soak", description=__doc__)
     parser.add_argument("--seeds", type=int, default=1000, help="runs of one simulated hour")
-    parser.add_argument("--workload", choices=("plain", "queues"), default="plain", help="of the seeds")
+    workloads = ("plain", "queues", "claims")
+    parser.add_argument("--workload", choices=workloads, default="plain", help="of the seeds")
     parser.add_argument("--every", type=int, default=1, help="play only every n-th plan of the drills")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     return parser.parse_args(arguments)
