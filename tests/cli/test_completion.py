@@ -59,6 +59,7 @@ async def test_live_names(tenants: World, capsys: pytest.CaptureFixture[str]) ->
     assert (await ask("nodes", "a1", "a")).keys() == {"a1", "a2"}
     assert (await ask("jobs", "-n", "vis")).keys() == {"vision"}
     assert (await ask("what-if", "--drain", "b")).keys() == {"b1"}
+    assert (await ask("jobs", "--node", "b")).keys() == {"b1"}
     tenants.server.forbidden = ("/api/v1/nodes",)
     assert await ask("nodes", "") == {}
 

@@ -6,7 +6,8 @@ import pytest
 from phalanx_simulator.lab.engine.cluster import Pool
 from phalanx_simulator.lab.engine.jobs import RecordedJob
 from phalanx_simulator.lab.history.history import HistoryError, QueueNames
-from phalanx_simulator.lab.history.sources import Format, read_history
+from phalanx_simulator.lab.history.pod_runs import PodRun, jobs_of
+from phalanx_simulator.lab.history.sources import Details, Format, read_history
 
 PHILLY = "timestamp,duration,num_gpus,cluster\n"
 PODS = (
@@ -26,7 +27,7 @@ def read(
     if nodes is not None:
         nodes_file = path / "nodes"
         nodes_file.write_text(nodes)
-    found = read_history(file, file_format, nodes=nodes_file, gpus_per_pod=8, queue_column=queue_column)
+    found = read_history(str(file), file_format, Details(nodes=nodes_file, queue_column=queue_column))
     return found.jobs, found.pools, found.notes
 
 
@@ -142,16 +143,16 @@ def test_a_bad_file_is_refused_with_its_place(
     assert place in str(caught.value)
 
 
-@pytest.mark.parametrize("file_format", Format)
+@pytest.mark.parametrize("file_format", [each for each in Format if each is not Format.PROMETHEUS])
 def test_a_history_that_is_not_there_is_refused(tmp_path: Path, file_format: Format) -> None:
     with pytest.raises(HistoryError, match="nowhere: cannot be read: No such file"):
-        read_history(tmp_path / "nowhere", file_format, nodes=None, gpus_per_pod=8, queue_column="Account")
+        read_history(str(tmp_path / "nowhere"), file_format, Details())
 
 
 def test_a_binary_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "history").write_bytes(bytes(range(256)))
     with pytest.raises(HistoryError, match="expected a text file in UTF-8"):
-        read_history(tmp_path / "history", Format.SACCT, nodes=None, gpus_per_pod=8, queue_column="Account")
+        read_history(str(tmp_path / "history"), Format.SACCT, Details())
 
 
 def test_different_tenants_have_different_queues_whose_names_are_labels() -> None:
@@ -159,3 +160,59 @@ def test_different_tenants_have_different_queues_whose_names_are_labels() -> Non
     found = [names.name_of(each) for each in ("Team A", "team-a", "team a", "_", "", "x" * 80, "x" * 81)]
     assert found == ["team-a", "team-a-2", "team-a-3", "none", "none-2", "x" * 63, "x" * 61 + "-2"]
     assert names.name_of("team-a") == "team-a-2"
+
+
+def test_an_address_that_is_none_is_refused() -> None:
+    with pytest.raises(HistoryError, match="expected an address that starts with http:// or https://"):
+        read_history("file:///etc/passwd", Format.PROMETHEUS, Details())
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "why"),
+    [
+        ("yesterday", None, "since: expected a time such as"),
+        ("2026-01-02T00:00:00Z", "2026-01-01T00:00:00Z", "since, until: expected since before until"),
+        ("1970-01-01", "2026-01-01", "at most ten years"),
+    ],
+)
+def test_a_time_that_cannot_be_read_from_prometheus_is_refused(
+    since: str, until: str | None, why: str
+) -> None:
+    with pytest.raises(HistoryError, match=why):
+        read_history("http://127.0.0.1:1", Format.PROMETHEUS, Details(since=since, until=until))
+
+
+def test_a_server_that_does_not_answer_is_named() -> None:
+    with pytest.raises(HistoryError, match=r"http://127.0.0.1:1: cannot be read: .*refused"):
+        read_history("http://127.0.0.1:1", Format.PROMETHEUS, Details())
+
+
+def test_a_time_without_prometheus_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(HistoryError, match="since, until: expected with the format prometheus"):
+        read_history(str(tmp_path), Format.SNAPSHOTS, Details(since="2026-01-01"))
+
+
+def run_of(gang: str, started: int, ended: int, *, gpus: int = 1) -> PodRun:
+    return PodRun(gang, "q", 0, 1000 * started, 1000 * ended, gpus, 100, 200)
+
+
+@pytest.mark.parametrize(
+    ("runs", "jobs"),
+    [
+        ([(0, 10), (1, 9), (2, 5)], [(3, 10)]),
+        ([(0, 10), (10, 20)], [(1, 20)]),
+        ([(0, 10), (11, 20)], [(1, 10), (1, 9)]),
+        ([(11, 20), (0, 10), (12, 15)], [(1, 10), (2, 9)]),
+        ([(0, 0)], [(1, 0.001)]),
+    ],
+)
+def test_pods_of_a_gang_are_divided_at_times_at_which_none_ran(
+    runs: list[tuple[int, int]], jobs: list[tuple[int, float]]
+) -> None:
+    found = jobs_of([run_of("g", *times) for times in runs])
+    assert [(job.pods, job.run_ms / 1000) for job in found] == jobs
+
+
+def test_gangs_do_not_mix() -> None:
+    found = jobs_of([run_of("a", 0, 10), run_of("b", 0, 10, gpus=4), run_of("a", 0, 10, gpus=2)])
+    assert [(job.name, job.pods, job.gpus) for job in found] == [("job-1", 2, 2), ("job-2", 1, 4)]

@@ -67,10 +67,12 @@ def _given(options: StudyOptions) -> dict[str, dict[str, Any]]:
     """The parts of a study that these options set."""
     parts: dict[str, dict[str, Any]] = {
         "history": {
-            "path": options.history and str(options.history),
+            "path": options.history,
             "format": options.file_format,
             "nodesFile": options.nodes_file and str(options.nodes_file),
             "queueColumn": options.queue_column,
+            "since": options.since,
+            "until": options.until,
             "days": options.days,
             "firstDay": options.first_day,
         },
@@ -153,18 +155,22 @@ def _results(study: "Study", workers: WorkerOptions, resume: Path | None) -> "Re
 
 def _plan(study: "Study") -> "Plan":
     from phalanx_simulator.lab.history.history import HistoryError
-    from phalanx_simulator.lab.history.sources import read_history
+    from phalanx_simulator.lab.history.sources import Details, read_history
     from phalanx_simulator.lab.study.study import StudyError
     from phalanx_simulator.lab.study.variants import plan_of
 
     spec = study.history
     try:
         history = read_history(
-            Path(spec.path),
+            spec.path,
             spec.format,
-            nodes=None if spec.nodes_file is None else Path(spec.nodes_file),
-            gpus_per_pod=spec.gpus_per_pod,
-            queue_column=spec.queue_column,
+            Details(
+                nodes=None if spec.nodes_file is None else Path(spec.nodes_file),
+                gpus_per_pod=spec.gpus_per_pod,
+                queue_column=spec.queue_column,
+                since=spec.since,
+                until=spec.until,
+            ),
         )
         return plan_of(study, history)
     except (HistoryError, StudyError) as error:

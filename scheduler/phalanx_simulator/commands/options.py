@@ -31,16 +31,23 @@ class StudyOptions:
     """A study by options, instead of a file."""
 
     history: Annotated[
-        Path | None, Parameter(help="The history: a file, or a folder of files of `phalanx snapshot`.")
+        str | None,
+        Parameter(
+            help="The history: a file, a folder of files of `phalanx snapshot`, or the address of Prometheus."
+        ),
     ] = None
     file_format: Annotated[
-        str | None, Parameter(name="--format", help="philly, alibaba, sacct or snapshots.")
+        str | None, Parameter(name="--format", help="philly, alibaba, sacct, snapshots or prometheus.")
     ] = None
     nodes_file: Annotated[Path | None, Parameter(help="The list of nodes of the format alibaba.")] = None
     queue_column: Annotated[
         str | None,
         Parameter(help="The column of sacct that names the queue: Account (default), Partition, QOS, User."),
     ] = None
+    since: Annotated[
+        str | None, Parameter(help="Of prometheus: the first time that is read; default: 14 days ago.")
+    ] = None
+    until: Annotated[str | None, Parameter(help="Of prometheus: the last time; default: now.")] = None
     days: Annotated[int | None, Parameter(help="How many days are played; default: all.")] = None
     first_day: Annotated[
         int | None,

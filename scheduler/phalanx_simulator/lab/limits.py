@@ -22,3 +22,16 @@ DASK_CONNECT_TIMEOUT_S: Final = 15
 
 DASK_WORKERS_TIMEOUT_S: Final = 60
 """Seconds in which the first worker must appear. One that just starts imports Dask first."""
+
+PROMETHEUS_DAYS: Final = 14
+"""Days of a history in Prometheus without `since`; it keeps data for 15 days by default."""
+
+PROMETHEUS_QUERY_S: Final = 6 * 3600
+"""Seconds that one query of Prometheus covers. It loads at most 50 million samples by default: six hours of
+35,000 series with a sample in 15 seconds."""
+
+PROMETHEUS_TIMEOUT_S: Final = 150
+"""Seconds for an answer of Prometheus, which ends a query after two minutes by default."""
+
+PROMETHEUS_ANSWER_BYTES_MAX: Final = 1 << 30
+"""Bytes of one answer of Prometheus at most."""

@@ -30,6 +30,9 @@ async def test_the_table_and_its_filters(tenants: World) -> None:
     only = await tenants.json("jobs", "-n", "vision", "--state", "Running")
     assert [row["name"] for row in only] == ["busy"]
     assert await tenants.json("jobs", "-A", "--queue", "vision", "--state", "Failed") == []
+    there = await tenants.json("jobs", "-A", "--node", "a1")
+    assert [row["name"] for row in there] == ["busy"]
+    assert await tenants.json("jobs", "-n", "speech", "--node", "a1") == []
     wide = (await tenants.run("jobs", "-n", "vision", "-o", "wide")).out
     assert "nvidia.com/gpu=16" in wide
     assert "16 nvidia.com/gpu needed, 4 free" in wide

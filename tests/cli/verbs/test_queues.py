@@ -32,6 +32,16 @@ async def test_another_resource_and_all_columns(tenants: World) -> None:
     assert "nvidia.com/gpu=8" in done.out
 
 
+async def test_past_use_is_shown_if_it_counts(world: World) -> None:
+    world.create(queue("a", status={"averageUse": {"nvidia.com/gpu": "5"}}))
+    world.create(queue("b", limit={"nvidia.com/gpu": "9"}))
+    view = await world.json("queues")
+    assert [row["averageUse"] for row in view["queues"]] == [{"nvidia.com/gpu": 5}, {}]
+    header, *rows = (await world.run("queues", "-o", "wide")).out.splitlines()
+    place = header.index("AVERAGE USE")
+    assert [row[place:].split()[0] for row in rows[:2]] == ["5", "-"]
+
+
 async def test_a_queue_that_does_not_exist(tenants: World) -> None:
     done = await tenants.run("queues", "missing")
     assert (done.code, done.out, done.err) == (4, "", "queues: there is no queue missing\n")

@@ -15,6 +15,7 @@ _OF_OPTIONS: Final = {
     "--namespace": "namespaces",
     "--context": "contexts",
     "--queue": "queues",
+    "--node": "nodes",
     "--drain": "nodes",
     "--like": "nodes",
     "--kubeconfig": FILES,

@@ -21,6 +21,7 @@ def jobs(
     *,
     queue: Annotated[str | None, Parameter(name=["--queue", "-q"])] = None,
     state: Annotated[tuple[State, ...], Parameter(consume_multiple=True, negative=())] = (),
+    node: str | None = None,
     options: ViewOptions | None = None,
 ) -> int:
     """List all gangs: state, queue, place in line, since when, where.
@@ -34,13 +35,17 @@ def jobs(
         Only gangs of this queue.
     state
         Only gangs in these states.
+    node
+        Only gangs with pods on this node.
     """
 
     def view(seen: Seen) -> tuple[GangRow, ...]:
         return tuple(
             row
             for row in gang_rows(seen)
-            if (queue is None or row.queue == queue) and (not state or row.state in state)
+            if (queue is None or row.queue == queue)
+            and (not state or row.state in state)
+            and (node is None or any(share.node == node for share in row.nodes))
         )
 
     question = Question(

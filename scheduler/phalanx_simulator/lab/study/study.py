@@ -32,7 +32,7 @@ class HistorySpec(Part, frozen=True):
     """Where the history is, and which days of it are played."""
 
     path: str
-    """A file, or a folder of snapshots; relative to the study."""
+    """A file, or a folder of snapshots, relative to the study; or the address of a Prometheus server."""
     format: Format
     nodes_file: str | None = None
     """The list of nodes of the format alibaba."""
@@ -40,6 +40,9 @@ class HistorySpec(Part, frozen=True):
     """The column of sacct that names the queue: Account, Partition, QOS or User."""
     gpus_per_pod: Amount = 8
     """The most GPUs of one pod, for the format philly."""
+    since: str | None = None
+    until: str | None = None
+    """The time that is read, for the format prometheus, in ISO 8601; without it, the last 14 days."""
     days: Days | None = None
     """How many days are played; without it, all."""
     first_day: Day | None = None
@@ -163,5 +166,6 @@ def read_study(path: Path) -> Study:
         raise StudyError(f"expected text in UTF-8, found: {error}") from error
     history = study.history
     nodes_file = None if history.nodes_file is None else str(path.parent / history.nodes_file)
-    moved = msgspec.structs.replace(history, path=str(path.parent / history.path), nodes_file=nodes_file)
+    place = history.path if history.format is Format.PROMETHEUS else str(path.parent / history.path)
+    moved = msgspec.structs.replace(history, path=place, nodes_file=nodes_file)
     return msgspec.structs.replace(study, history=moved)

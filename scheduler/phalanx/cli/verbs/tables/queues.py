@@ -10,13 +10,13 @@ _STATE_STYLES = {"Open": "", "Held": WARN, "Closed": DIM}
 
 
 def queue_lines(view: QueuesView, how: Format) -> list[Line]:
-    """A line for each queue; wide: weights, limits, and all resources in use."""
+    """A line for each queue; wide: weights, limits, past use, and all resources in use."""
     if not view.queues:
         return [line("No queues: all gangs are in the queue default, which has no limits.")]
     name = short(view.resource)
     header = ["QUEUE", f"{name} USED", "", "GUARANTEE", "SHARE", "BORROWED", "WAITING", "STATE"]
     if how.is_wide:
-        header += ["WEIGHT", "LIMIT", "PODS WAITING", "ALL USED"]
+        header += ["WEIGHT", "LIMIT", "AVERAGE USE", "PODS WAITING", "ALL USED"]
     largest = max(_whole(row, view.resource) for row in view.queues)
     found = columns(header, [_cells(row, view.resource, largest, is_wide=how.is_wide) for row in view.queues])
     for row in view.queues:
@@ -40,6 +40,7 @@ def _cells(row: QueueRow, resource: str, largest: int, *, is_wide: bool) -> list
         cells += [
             str(row.weight),
             _amount(row.limit.get(resource), resource),
+            _amount(row.average_use.get(resource), resource),
             str(row.pending_pods),
             listed(row.used),
         ]

@@ -25,6 +25,8 @@ class QueueRow(Struct, frozen=True, rename="camel"):
     used: Resources = {}
     fair_share: Resources = {}
     borrowed: Resources = {}
+    average_use: Resources = {}
+    """The decaying average of its use; empty unless the configuration sets a half-life."""
     pending_gangs: int = 0
     pending_pods: int = 0
     problems: tuple[str, ...] = ()
@@ -96,6 +98,7 @@ def _row(queue: Queue, depth: int) -> QueueRow:
         used=amounts(status.allocated),
         fair_share=amounts(status.fair_share),
         borrowed=amounts(status.borrowed),
+        average_use=amounts(status.average_use),
         pending_gangs=status.pending_gangs or 0,
         pending_pods=status.pending_pods or 0,
         problems=tuple(
