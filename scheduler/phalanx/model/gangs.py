@@ -179,6 +179,16 @@ class Gang(Struct, frozen=True, dict=True):
         named = next((part.topology for part in self.subgroups if part.topology), "")
         return self.spec.topology or (TopologyRequest(name=named) if named else _NO_TOPOLOGY)
 
+    @cached_property
+    def required_levels(self) -> Mapping[str, int]:
+        """The levels that it and all its subgroups require, each with the depth of the innermost one."""
+        return self.levels_required_of({part.topology for part in self.subgroups})
+
+    @cached_property
+    def names_topologies(self) -> bool:
+        """Whether a subgroup names a Topology."""
+        return any(part.topology for part in self.subgroups)
+
     def levels_required_of(self, topologies: Collection[str]) -> Mapping[str, int]:
         """The levels that it, and those of its subgroups that name one of these topologies, require.
 

@@ -38,7 +38,9 @@ class Topologies:
         """
         name = gang.topology.name or ""
         found = self.named(name)
-        wanted = gang.levels_required_of({"", name, found.name if found is not None else name})
+        wanted = gang.required_levels
+        if gang.names_topologies:
+            wanted = gang.levels_required_of({"", name, found.name if found is not None else name})
         if not wanted or (found is not None and wanted.keys() <= {each.name for each in found.levels}):
             return found
         key = (name, tuple(wanted.items()))
