@@ -1,6 +1,9 @@
 """Moves for gangs with affinity, spread, ports, volumes or claims; which gangs with these are moved."""
 
+from typing import Any
+
 import pytest
+from phalanx.model.host_ports import ALL_ADDRESSES
 
 from tests.actions.rule_cases import FIELDS, RuleWorld
 from tests.actions.test_consolidate import ON, recreated, rested
@@ -8,7 +11,15 @@ from tests.builders import Scenario, term
 from tests.plugins.test_topology_spread import spread
 
 KINDS = sorted(FIELDS)
-MOVED = ["attracted", "bound volume", "plain", "provisioned volume", "space for a volume", "spread anyway"]
+MOVED = [
+    "attracted",
+    "selected",
+    "bound volume",
+    "plain",
+    "provisioned volume",
+    "space for a volume",
+    "spread anyway",
+]
 MOVED.append("volume that exists")
 
 
@@ -36,6 +47,32 @@ def test_gangs_are_moved_for_a_gang_of_any_kind(kind: str) -> None:
 def test_gangs_are_moved_if_what_is_held_for_them_is_enough(kind: str) -> None:
     decided = rested(halves(kind, "plain")).decide(ON)
     assert len(decided.evicted()) == (kind in MOVED)
+
+
+WEB = ("TCP", 80, ALL_ADDRESSES)
+LATE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "port": ({"ports": [WEB]}, {"ports": [WEB]}),
+    "own term": ({"apart": [term(app="y")]}, {"labels": {"app": "y"}}),
+    "term of others": ({"labels": {"app": "x"}}, {"apart": [term(app="x")]}),
+    "both": ({"labels": {"app": "x"}, "apart": [term(app="x")]}, {"labels": {"app": "x"}}),
+}
+
+
+@pytest.mark.parametrize("kind", sorted(LATE))
+def test_nobody_takes_the_place_of_a_moved_gang_in_between(kind: str) -> None:
+    """The gang moves to a-1, where two more GPUs are free: only the rule keeps the late one away."""
+    moved, late = LATE[kind]
+    scenario = Scenario().nodes("a", 2, gpu=8).gang("special", 1, gpu=4, on=["a-0"], **moved)
+    scenario.gang("pinned", 1, gpu=2, on=["a-1"], priority=9)
+    decided = rested(scenario.gang("large", 1, gpu=8)).decide(ON)
+    assert len(decided.evicted()) == 1
+    scenario.terminate(decided).gang("late", 1, gpu=1, **late)
+    middle = scenario.decide(ON)
+    assert not middle.placed()
+    recreated(scenario.take(middle))
+    last = scenario.decide(ON)
+    assert (last.nodes("special"), last.nodes("large")) == (["a-1"], ["a-0"])
+    assert "late" not in last.placed()
 
 
 def test_a_gang_with_a_spread_constraint_is_not_moved_though_no_other_pod_has_one() -> None:

@@ -242,6 +242,47 @@ def subgroups(rng: random.Random) -> Case:
     return Case(levels, nodes, (gang,), (*found, *pods), _limit(rng), objective=_objective(rng))
 
 
+def two_topologies(rng: random.Random) -> Case:
+    """A gang of subgroups, some of which name levels of one or two further Topologies."""
+    case = subgroups(rng)
+    others = {"cable": (("switch", "example.com/switch"), ("ring", "example.com/ring"))}
+    others |= {"power": (("feed", "example.com/feed"),)} if rng.random() < 0.4 else {}
+    lacking = rng.choice((0.0, 0.15))
+    nodes = [
+        structs.replace(
+            node,
+            labels={
+                **node.labels,
+                **{
+                    label: rng.choice("xy")
+                    for levels in others.values()
+                    for _, label in levels
+                    if rng.random() >= lacking
+                },
+            },
+        )
+        for node in case.nodes
+    ]
+    (gang,) = case.gangs
+    made = []
+    for one in gang.subgroups:
+        topology = rng.choice(sorted(others)) if rng.random() < 0.7 else ""
+        names = [name for name, _ in others.get(topology, ())]
+        number = rng.randint(1, len(names)) if topology else 0
+        required = names[number - 1] if number and rng.random() < 0.6 else ""
+        segment = one.segment if required else 0
+        narrower = names[number - bool(segment) :] if required else names
+        preferred = rng.choice(narrower) if narrower and rng.random() < 0.6 else ""
+        other = structs.replace(
+            one, topology=topology, required=required, preferred=preferred, segment=segment
+        )
+        made.append(other if topology else one)
+    # without levels of its own the gang would have the Topology that its first subgroup names
+    topology = {} if gang.required or gang.preferred else {"preferred": case.levels[0][0]}
+    gang = structs.replace(gang, subgroups=tuple(made), **topology)
+    return structs.replace(case, nodes=tuple(nodes), gangs=(gang,), others=others)
+
+
 def single_pod(rng: random.Random) -> Case:
     """Single pods, most of them where fragmentation is minimised, beside pods that run."""
     levels = _levels(rng)
@@ -473,5 +514,6 @@ MAKES: Final[tuple[Callable[[random.Random], Case], ...]] = (
     reserved_members,
     traffic,
     preferences,
+    two_topologies,
 )
 """The kinds of cases."""

@@ -77,6 +77,8 @@ class Subgroup(Struct, frozen=True):
     preferred: str = ""
     segment: int = 0
     minimum: int = 1
+    topology: str = ""
+    """The Topology that its levels are of; empty for that of the gang."""
 
 
 class Role(Struct, frozen=True):
@@ -135,14 +137,14 @@ class Case(Struct, frozen=True):
     flavors: tuple[Flavor, ...] = ()
     objective: str = ""
     admission: str = ""
+    others: Mapping[str, tuple[tuple[str, str], ...]] = {}
+    """The levels of further Topologies by name."""
 
 
 def manifests(case: Case) -> dict[str, Any]:
     """The case as a Kubernetes List."""
-    topology = {
-        "levels": [{"name": name, "nodeLabel": label} for name, label in case.levels],
-    }
-    items = [_item(f"{GROUP}/v1alpha1", "Topology", "default", spec=topology)] if case.levels else []
+    trees = {"default": case.levels, **case.others} if case.levels else case.others
+    items = [_topology(name, levels) for name, levels in trees.items()]
     items.append(_queue(case))
     items += [
         _item("scheduling.k8s.io/v1", "PriorityClass", f"priority-{value}", value=value)
@@ -153,6 +155,11 @@ def manifests(case: Case) -> dict[str, Any]:
     classes = {gang.name: _priority_class(gang) for gang in case.gangs}
     items += [_pod(pod, classes.get(pod.gang, {})) for pod in case.pods if pod.exists]
     return {"apiVersion": "v1", "kind": "List", "items": items}
+
+
+def _topology(name: str, levels: Iterable[tuple[str, str]]) -> dict[str, Any]:
+    written = [{"name": level, "nodeLabel": label} for level, label in levels]
+    return _item(f"{GROUP}/v1alpha1", "Topology", name, spec={"levels": written})
 
 
 def _item(version: str, kind: str, name: str, **fields: Any) -> dict[str, Any]:
@@ -219,6 +226,7 @@ def _role(one: Role) -> dict[str, Any]:
 
 def _subgroup(one: Subgroup) -> dict[str, Any]:
     topology = _set(required=one.required, preferred=one.preferred)
+    topology |= _set(name=one.topology) if topology else {}
     found: dict[str, Any] = {"name": one.name, "minMember": one.minimum, **_set(parent=one.parent)}
     found |= {"topology": topology} if topology else {}
     return found | ({"segmentSize": one.segment} if one.segment else {})
@@ -402,19 +410,24 @@ def fit(kind: Kind, free: Amounts, devices: Sequence[int]) -> int:
     return max(0, min(counts))
 
 
-def path(case: Case, node: Node) -> tuple[str, ...]:
+def levels_of(case: Case, topology: str = "") -> tuple[tuple[str, str], ...]:
+    """The levels of a Topology; without a name those of the default one."""
+    return case.others[topology] if topology else case.levels
+
+
+def path(case: Case, node: Node, topology: str = "") -> tuple[str, ...]:
     """The label values of a node, from the widest level down to the first label that it lacks."""
     values = []
-    for _, label in case.levels:
+    for _, label in levels_of(case, topology):
         if label not in node.labels:
             break
         values.append(node.labels[label])
     return tuple(values)
 
 
-def depth(case: Case, level: str) -> int:
+def depth(case: Case, level: str, topology: str = "") -> int:
     """How many levels there are from the widest down to this one; 0 for none."""
-    names = [name for name, _ in case.levels]
+    names = [name for name, _ in levels_of(case, topology)]
     return names.index(level) + 1 if level else 0
 
 

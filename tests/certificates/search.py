@@ -117,13 +117,13 @@ def respects_rules(step: Step, placed: Sequence[Located]) -> bool:
 
 
 def _is_in_required_domain(
-    step: Step, placed: Sequence[Located], level: str, members: Sequence[Located]
+    step: Step, placed: Sequence[Located], level: str, members: Sequence[Located], topology: str = ""
 ) -> bool:
     if not level or not placed:
         return True
-    number = depth(step.case, level)
-    domains = {step.new_domain(step.nodes[one.node], number) for one in placed}
-    domains |= {step.member_domain(step.nodes[one.node], number) for one in members}
+    number = depth(step.case, level, topology)
+    domains = {step.new_domain(step.nodes[one.node], number, topology) for one in placed}
+    domains |= {step.member_domain(step.nodes[one.node], number, topology) for one in members}
     return len(domains) == 1 and all(kind == "labels" for kind, *_ in domains)
 
 
@@ -132,14 +132,14 @@ def _subgroup_holds(step: Step, placed: Sequence[Located], name: str) -> bool:
     mine = [at for at in placed if step.is_inside(at.pod, name)]
     there = [at for at in step.members if step.is_inside(at.pod, name)]
     if not one.segment:
-        return _is_in_required_domain(step, mine, one.required, there)
-    number = depth(step.case, one.required)
+        return _is_in_required_domain(step, mine, one.required, there, one.topology)
+    number = depth(step.case, one.required, one.topology)
     counts: dict[tuple[object, ...], int] = {}
     for at in mine:
-        domain = step.new_domain(step.nodes[at.node], number)
+        domain = step.new_domain(step.nodes[at.node], number, one.topology)
         counts[domain] = counts.get(domain, 0) + 1
     for at in there:
-        domain = step.member_domain(step.nodes[at.node], number)
+        domain = step.member_domain(step.nodes[at.node], number, one.topology)
         if domain in counts:
             counts[domain] += 1
     return all(kind == "labels" and not count % one.segment for (kind, *_), count in counts.items())

@@ -13,9 +13,11 @@ from tests.certificates.cluster import (
     Node,
     Pod,
     Situation,
+    Subgroup,
     depth,
     fit,
     inside,
+    levels_of,
     may_use,
     needs,
     path,
@@ -110,35 +112,41 @@ class Step:
                 return False
         return True
 
-    def _levels(self, count: int) -> Iterable[tuple[int, str]]:
-        return [(number, name) for number, (name, _) in enumerate(self.case.levels[:count], 1)]
+    def _levels(self, count: int, topology: str = "") -> Iterable[tuple[int, str]]:
+        levels = levels_of(self.case, topology)[:count]
+        return [(number, name) for number, (name, _) in enumerate(levels, 1)]
 
-    def new_domain(self, node: Node, level: int) -> Domain:
+    def new_domain(self, node: Node, level: int, topology: str = "") -> Domain:
         """The domain of a level in which a pod is that is placed on the node."""
-        values = () if node.place_unknown else path(self.case, node)
+        values = () if node.place_unknown else path(self.case, node, topology)
         return self._named(values, node, level)
 
-    def member_domain(self, node: Node, level: int) -> Domain:
+    def member_domain(self, node: Node, level: int, topology: str = "") -> Domain:
         """The domain of a level in which a member is that already has the node."""
-        return self._named(path(self.case, node), node, level)
+        return self._named(path(self.case, node, topology), node, level)
 
     def _named(self, values: Sequence[str], node: Node, level: int) -> Domain:
         return ("labels", *values[:level]) if len(values) >= level else ("node", node.name)
 
     def _spanned(
-        self, placed: Iterable[Located], level: int, members: Iterable[Located] | None = None
+        self,
+        placed: Iterable[Located],
+        level: int,
+        members: Iterable[Located] | None = None,
+        topology: str = "",
     ) -> set[Domain]:
         """The domains of members that have a node and of placed pods.
 
         A node where a member runs is no further domain.
         """
         members = self.members if members is None else list(members)
-        there = {self.member_domain(self.nodes[one.node], level) for one in members}
+        there = {self.member_domain(self.nodes[one.node], level, topology) for one in members}
         occupied = {one.node for one in members}
         return there | {
-            self.new_domain(self.nodes[one.node], level)
+            domain
             for one in placed
-            if one.node not in occupied or self.new_domain(self.nodes[one.node], level)[0] == "labels"
+            for domain in (self.new_domain(self.nodes[one.node], level, topology),)
+            if one.node not in occupied or domain[0] == "labels"
         }
 
     def _of_subgroups(self, placed: Sequence[Located]) -> Terms:
@@ -147,19 +155,30 @@ class Step:
             for one in self.gang.subgroups
             if one.preferred and any(self.is_inside(pod, one.name) for pod in self.pods)
         ]
-        deepest = max((depth(self.case, one.preferred) for one in here), default=0)
+        found = self._of_subgroups_in(placed, [one for one in here if not one.topology], "")
+        for topology in dict.fromkeys(one.topology for one in here if one.topology):
+            found |= self._of_subgroups_in(
+                placed, [one for one in here if one.topology == topology], topology
+            )
+        return found
+
+    def _of_subgroups_in(self, placed: Sequence[Located], here: Sequence[Subgroup], topology: str) -> Terms:
+        """The domains of these subgroups in the topology that all of them name."""
+        deepest = max((depth(self.case, one.preferred, topology) for one in here), default=0)
         found = {}
-        for level, name in self._levels(deepest):
-            found[f"subgroup-domains:{name}"] = sum(
+        for level, name in self._levels(deepest, topology):
+            term = f"{topology}/{name}" if topology else name
+            found[f"subgroup-domains:{term}"] = sum(
                 len(
                     self._spanned(
                         [at for at in placed if self.is_inside(at.pod, one.name)],
                         level,
                         [at for at in self.members if self.is_inside(at.pod, one.name)],
+                        topology,
                     )
                 )
                 for one in here
-                if depth(self.case, one.preferred) >= level
+                if depth(self.case, one.preferred, topology) >= level
             )
         return found
 

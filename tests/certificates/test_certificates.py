@@ -12,7 +12,7 @@ from msgspec import structs
 
 from tests.certificates import move_cases, victim_cases
 from tests.certificates.cases import MAKES, drawn
-from tests.certificates.cluster import CPU, GPU, Case, Gang, Kind, Node, Pod
+from tests.certificates.cluster import CPU, GPU, Case, Gang, Kind, Node, Pod, Subgroup
 from tests.certificates.compare import checked, decided
 from tests.examples import examples
 
@@ -114,6 +114,18 @@ def test_the_node_of_a_member_is_tried_beside_equal_nodes() -> None:
     nodes = (node("a", 4, used=3), node("x", 4, used=2))
     gang = Gang("g", 1, preferred="rack", started=True)
     assert placed(case(gang, pods(1, 1, on="x"), *nodes)) == ({"x"}, (0, 1, 0))
+
+
+def test_a_node_of_a_member_is_no_further_domain_of_another_topology() -> None:
+    """Node `x` has no ring; the member of the subgroup that runs there makes it one of its domains."""
+    nodes = (node("b", 8, "b", used=7), node("x", 8, "b", used=6))
+    ring = Subgroup("s", preferred="ring", topology="cable")
+    gang = Gang("g", 1, preferred="rack", started=True, subgroups=(ring,))
+    members = [
+        structs.replace(pod, kind=structs.replace(pod.kind, subgroup="s")) for pod in pods(1, 1, on="x")
+    ]
+    cable = {"cable": (("ring", "example.com/ring"),)}
+    assert placed(structs.replace(case(gang, members, *nodes), others=cable)) == ({"x"}, (0, 1, 1, 0))
 
 
 def test_nodes_with_an_empty_label_value_are_in_one_domain() -> None:

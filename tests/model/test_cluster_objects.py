@@ -20,13 +20,15 @@ from phalanx.model.conversion.cluster_objects import (
     resolve_claim,
 )
 from phalanx.model.conversion.nodes import read_node
+from phalanx.model.conversion.shapes import read_shape
 from phalanx.model.names import NodeName
 from phalanx.model.nodes import Node, Taint
 from phalanx.model.pods import Provisioning, Requirement, Term, VolumeClaim
+from phalanx.model.resources import fits
 from phalanx.model.selectors import node_matches_any
 from phalanx.model.snapshot import DisruptionBudget, Level
 
-from tests.model.written import claim, named, node, written
+from tests.model.written import claim, named, node, pod, written
 
 # --- nodes --------------------------------------------------------------------------------------------------
 
@@ -74,6 +76,14 @@ def test_conditions_reported_since_the_node_joined_are_not_transitions(
 
 def test_capacity_is_used_when_allocatable_is_missing() -> None:
     assert read_node(node(status={"capacity": {"cpu": "8"}})).allocatable == {"cpu": 8000}
+
+
+def test_a_node_that_states_no_number_of_pods_takes_none() -> None:
+    """As in kube-scheduler, whose Fit counts 0 allowed pods then."""
+    found = read_node(node(status={"allocatable": {"cpu": "8"}}))
+    shape = read_shape(pod(containers=[{"name": "main"}]))
+    assert not fits(shape.requests, found.allocatable)
+    assert fits(shape.requests, {**found.allocatable, "pods": 1})
 
 
 def test_invalid_allocatable_amounts_are_reported_and_ignored() -> None:

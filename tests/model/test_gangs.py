@@ -412,25 +412,6 @@ PROBLEMS: list[tuple[dict[str, Any], Reason, str]] = [
         "spec.minMember",
     ),
     ({"priorityClassName": "gone"}, Reason.INVALID_OBJECT, "spec.priorityClassName"),
-    (
-        {
-            "topology": {"name": "one", "required": "rack"},
-            "subGroups": [{"name": "a", "minMember": 1, "topology": {"name": "other", "required": "rack"}}],
-        },
-        Reason.UNSUPPORTED_FIELD,
-        "spec.subGroups[a].topology.name: other beside the Topology one",
-    ),
-    (
-        {
-            "subGroups": [
-                {"name": name, "minMember": 1, "topology": {"name": name, "required": "rack"}}
-                for name in "ab"
-            ],
-            "minMember": 2,
-        },
-        Reason.UNSUPPORTED_FIELD,
-        "spec.subGroups[b].topology.name: b beside the Topology a",
-    ),
     ({"minMember": None}, Reason.INCONSISTENT_GANG, "spec.minMember: is missing, and there are no"),
     (
         {"subGroups": [{"name": "a"}]},

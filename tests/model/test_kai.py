@@ -109,13 +109,6 @@ LEVEL = {"requiredTopologyLevel": "rack"}
             {"subGroups": [{**PARTS[0], "topologyConstraint": LEVEL}]},
             "spec.subGroups[0].topologyConstraint without topology",
         ),
-        (
-            {
-                "topologyConstraint": {**LEVEL, "topology": "net"},
-                "subGroups": [{**PARTS[0], "topologyConstraint": {**LEVEL, "topology": "other"}}],
-            },
-            "spec.subGroups[0].topologyConstraint.topology: other beside net",
-        ),
         ({"meta": {"labels": {POOL: "pool"}}}, f"metadata.labels[{POOL}]"),
     ],
 )

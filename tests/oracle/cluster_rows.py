@@ -564,6 +564,15 @@ def _capacity(amount: str | None, zone: str, **fields: Any) -> tuple[Document, D
     )
 
 
+def space_for_one_claim() -> tuple[Document, ...]:
+    """A pod with two claims of 1Gi, each of which fits the space that is published."""
+    storage_class, claim = _late()
+    other = {**claim, "metadata": {**claim["metadata"], "name": "more"}}
+    names = ("data", "more")
+    asker = _asker(volumes=[{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in names])
+    return (_A, _B, storage_class, claim, other, *_capacity("1Gi", "west"), asker)
+
+
 _SPACE: Final = (
     Row(
         "space for a volume in one zone",

@@ -20,7 +20,7 @@ from phalanx.model.gangs import Gang
 from phalanx.model.names import NodeName
 from phalanx.model.pods import Pod
 from phalanx.model.reasons import Reason
-from phalanx.model.resources import fits
+from phalanx.model.resources import capacity_amount, fits
 from phalanx.model.rules import TopologySpreadRule
 
 from tests.oracle.plugins import Answer, Document, Plugins
@@ -64,6 +64,8 @@ def compare(plugins: Plugins, objects: Sequence[Document], pod: str, *, hard_wei
     answer = plugins.ask(objects, pod, {"hardPodAffinityWeight": hard_weight})
     if answer.error:
         return Comparison(answer, left_out="the API server refuses it")
+    if shares_space(objects, pod):
+        return Comparison(answer, left_out="its claims fit the published space one by one, not together")
     arguments = {"hardPodAffinityWeight": hard_weight}
     config = SchedulerConfig(
         plugins=(
@@ -76,6 +78,39 @@ def compare(plugins: Plugins, objects: Sequence[Document], pod: str, *, hard_wei
         return Comparison(answer, left_out="Phalanx does not support it")
     problem = _disagreement(answer, said) or _of_costs(answer, said, PreferredSpread.of(objects, pod, answer))
     return Comparison(answer, problem=problem, costs=tuple(sorted(said.costs.items())))
+
+
+def shares_space(objects: Sequence[Document], pod: str) -> bool:
+    """Whether some published space holds each claim of the pod without a volume, but not all together.
+
+    kube-scheduler compares each claim with the space alone, so it accepts a node on which only one of the
+    volumes can be provisioned. Phalanx counts all of them.
+    """
+    asker = next((each for each in objects if each["kind"] == "Pod" and _key(each) == pod), None)
+    volumes = (asker or {}).get("spec", {}).get("volumes") or ()
+    mounted = {
+        each["persistentVolumeClaim"]["claimName"] for each in volumes if "persistentVolumeClaim" in each
+    }
+    asked: dict[str, list[int]] = {}
+    for each in objects:
+        if each["kind"] != "PersistentVolumeClaim" or each["spec"].get("volumeName"):
+            continue
+        namespace, name = _key(each).split("/")
+        if name in mounted and namespace == pod.split("/")[0]:
+            size = capacity_amount("storage", each["spec"]["resources"]["requests"]["storage"])
+            asked.setdefault(each["spec"].get("storageClassName", ""), []).append(size)
+    for each in objects:
+        if each["kind"] == "CSIStorageCapacity" and each.get("capacity"):
+            sizes = asked.get(each["storageClassName"], [])
+            space = capacity_amount("storage", each["capacity"])
+            if len(sizes) > 1 and max(sizes) <= space < sum(sizes):
+                return True
+    return False
+
+
+def _key(each: Document) -> str:
+    metadata = each["metadata"]
+    return f"{metadata.get('namespace', 'default')}/{metadata['name']}"
 
 
 def _of_costs(answer: Answer, said: Opinion, spread: PreferredSpread) -> str:

@@ -5,15 +5,16 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given
+from phalanx.framework.config import SchedulerConfig
 from phalanx_controlplane import go_modules
 from phalanx_controlplane.programs import ProgramMissing
 
 from tests import fake_go
 from tests.examples import holds
 from tests.oracle.build import main
-from tests.oracle.cluster_rows import ROWS, Row
+from tests.oracle.cluster_rows import ROWS, Row, space_for_one_claim
 from tests.oracle.clusters import POD, Case, cases
-from tests.oracle.comparison import compare
+from tests.oracle.comparison import compare, opinion
 from tests.oracle.plugins import PROGRAM, Answer, Plugins, require_program
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -37,6 +38,15 @@ def test_cluster(plugins: Plugins, row: Row) -> None:
     assert found.answer.feasible == row.feasible
     assert found.costs == row.costs
     assert {each.plugin for each in found.answer.refused.values()} == set(row.plugins)
+
+
+def test_claims_that_fit_published_space_one_by_one_are_left_out(plugins: Plugins) -> None:
+    """kube-scheduler accepts the node, where only one of the volumes can be provisioned."""
+    objects = space_for_one_claim()
+    found = compare(plugins, objects, POD)
+    assert found.answer.feasible == ("b",)
+    assert found.left_out == "its claims fit the published space one by one, not together"
+    assert opinion(objects, POD, SchedulerConfig()).feasible == ()
 
 
 def test_what_the_api_server_refuses_is_an_error(plugins: Plugins) -> None:

@@ -7,6 +7,8 @@ from itertools import combinations
 from phalanx.model.rules import (
     Budget,
     FewestDomains,
+    OtherTopologyDomain,
+    OtherTopologyFewest,
     PodAffinityRule,
     PodAntiAffinityRule,
     PodPairs,
@@ -86,6 +88,8 @@ def _respects_rules(problem: PlacementProblem, placement: Placement) -> bool:
         if isinstance(rule, SubgroupDomain | SubgroupSegments) and not _respects_subgroup_rule(
             problem, placement, rule
         ):
+            return False
+        if isinstance(rule, OtherTopologyDomain) and not _respects_other_topology(problem, placement, rule):
             return False
         if isinstance(rule, Budget) and not _within_budget(problem, placement, rule):
             return False
@@ -178,6 +182,29 @@ def _respects_subgroup_rule(problem: PlacementProblem, placement: Placement, rul
     return all((count + there.get(path, 0)) % rule.size == 0 for path, count in placed.items())
 
 
+def _values_of_subgroup(
+    problem: PlacementProblem, placement: Placement, subgroup: str, key: str
+) -> list[str]:
+    """The domain of another topology of each pod of a subgroup."""
+    inside = [
+        counts if subgroup in role.subgroups else (0,) * len(counts)
+        for role, counts in zip(problem.roles, placement, strict=True)
+    ]
+    return [spot for _, spot in _pods(problem, tuple(inside), key)]
+
+
+def _respects_other_topology(
+    problem: PlacementProblem, placement: Placement, rule: OtherTopologyDomain
+) -> bool:
+    placed = _values_of_subgroup(problem, placement, rule.subgroup, rule.key)
+    running = [value for value, count in rule.existing for _ in range(count)]
+    if "" in placed:
+        return False
+    if rule.size:
+        return all([*placed, *running].count(value) % rule.size == 0 for value in placed)
+    return not placed or len({*placed, *running}) == 1
+
+
 def _within_budget(problem: PlacementProblem, placement: Placement, rule: Budget) -> bool:
     nodes = _nodes(problem)
     for resource, name in enumerate(problem.resources):
@@ -204,6 +231,7 @@ def _objective(problem: PlacementProblem, placement: Placement) -> tuple[int, ..
         there = _running(problem.anchors, level)
         terms.append(len(there | _opened(problem, placement, problem.anchors, level)))
     terms.extend(_of_subgroups(problem, placement))
+    terms.extend(_in_other_topologies(problem, placement))
     prefers = [rule for rule in problem.rules if isinstance(rule, PodPairs)]
     if any(any(group.cost) for group in problem.classes) or any(map(partial(_concerns, problem), prefers)):
         of_nodes = sum(
@@ -283,6 +311,23 @@ def _opened_capacity(problem: PlacementProblem, placement: Placement) -> list[in
         for name, index in _nodes(problem)
     }
     return [sum(capacities[domain] for domain in _opened(problem, placement, problem.anchors, level))]
+
+
+def _in_other_topologies(problem: PlacementProblem, placement: Placement) -> list[int]:
+    """Per topology and level, the sum of the domains used by each subgroup that prefers a level of it."""
+    spans: dict[str, dict[int, int]] = {}
+    for rule in problem.rules:
+        if not isinstance(rule, OtherTopologyFewest):
+            continue
+        if not any(rule.subgroup in role.subgroups for role in problem.roles):
+            continue
+        found = spans.setdefault(rule.topology, {})
+        for level, key in enumerate(rule.keys):
+            existing = rule.existing[level] if rule.existing else ()
+            opened = rule.open[level] if rule.open else ()
+            new = set(_values_of_subgroup(problem, placement, rule.subgroup, key)) - {*existing, *opened}
+            found[level] = found.get(level, 0) + len(existing) + len(new)
+    return [count for levels in spans.values() for _, count in sorted(levels.items())]
 
 
 def _of_subgroups(problem: PlacementProblem, placement: Placement) -> list[int]:

@@ -10,6 +10,8 @@ from phalanx.model.rules import (
     AffinityRule,
     Budget,
     FewestDomains,
+    OtherTopologyDomain,
+    OtherTopologyFewest,
     PodAffinityRule,
     PodAntiAffinityRule,
     Rule,
@@ -161,6 +163,50 @@ def subgroup_problems(draw: st.DrawFn) -> PlacementProblem:
     )
     rules = (*problem.rules, *subgroup_rules, *preferred)
     return structs.replace(problem, roles=roles, rules=rules, subgroup_anchors=anchors)
+
+
+TOPOLOGIES = {"ring": ("row", "ring"), "power": ("feed",)}
+"""Further topologies with their levels, the widest first."""
+
+
+@st.composite
+def two_tree_problems(draw: st.DrawFn) -> PlacementProblem:
+    """Problems of subgroups, of which some name levels of one or two further topologies."""
+    problem = draw(subgroup_problems())
+    used = sorted({name for role in problem.roles for name in role.subgroups}) or ["a"]
+    rules: list[OtherTopologyDomain | OtherTopologyFewest] = []
+    for name in used:
+        topology = draw(st.sampled_from(sorted(TOPOLOGIES)))
+        level = draw(st.integers(0, len(TOPOLOGIES[topology]) - 1))
+        levels = TOPOLOGIES[topology][: level + 1]
+        if draw(st.booleans()):
+            existing = draw(st.sampled_from(((), (), (("/x", 1),), (("/y", 2),), (("", 1),))))
+            size = draw(st.sampled_from((0, 0, 1, 2, 3)))
+            rules.append(OtherTopologyDomain(f"{name} near", name, topology, levels[-1], size, existing))
+        if draw(st.booleans()):
+            there = tuple(draw(st.sampled_from(((), (), ("/x",), ("a",)))) for _ in levels)
+            more = tuple((*values, *draw(st.sampled_from(((), ("b",))))) for values in there)
+            rules.append(OtherTopologyFewest(f"{name} few", name, topology, levels, there, more))
+    keys = {
+        key for rule in rules for key in ([rule.key] if isinstance(rule, OtherTopologyDomain) else rule.keys)
+    }
+    return _labelled(draw, problem, rules, tuple(sorted(keys)))
+
+
+def _labelled(
+    draw: st.DrawFn, problem: PlacementProblem, rules: Sequence[Rule], keys: tuple[str, ...]
+) -> PlacementProblem:
+    """The problem with these rules and keys; a node in no domain that prefers one is a domain of its own."""
+    classes = []
+    for group in problem.classes:
+        drawn = [draw(st.sampled_from(("/x", "/x", "/y", "/y", ""))) for _ in keys]
+        alone = any(not value and key.endswith("node") for key, value in zip(keys, drawn, strict=True))
+        for nodes in [(node,) for node in group.nodes] if alone else [group.nodes]:
+            values = [
+                value or nodes[0] * key.endswith("node") for key, value in zip(keys, drawn, strict=True)
+            ]
+            classes.append(structs.replace(group, nodes=nodes, label_values=tuple(values)))
+    return structs.replace(problem, rules=(*problem.rules, *rules), keys=keys, classes=tuple(classes))
 
 
 @st.composite

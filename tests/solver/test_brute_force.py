@@ -8,7 +8,14 @@ from phalanx.solver.problem import Placed, PlacementProblem
 from phalanx.solver.single import greedy
 
 from tests.solver.oracle import optimum
-from tests.solver.problems import affinity_problems, bounded, problems, subgroup_problems, tight_problems
+from tests.solver.problems import (
+    affinity_problems,
+    bounded,
+    problems,
+    subgroup_problems,
+    tight_problems,
+    two_tree_problems,
+)
 
 
 def compare(problem: PlacementProblem) -> None:
@@ -50,6 +57,12 @@ def test_subgroups_where_greedy_search_finds_nothing(problem: PlacementProblem) 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(greedy, "search_subgroups", lambda table, scope: None)
         compare(problem)
+
+
+@bounded(30)
+@given(two_tree_problems())
+def test_subgroups_of_other_topologies(problem: PlacementProblem) -> None:
+    compare(problem)
 
 
 @bounded(45)

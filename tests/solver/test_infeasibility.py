@@ -14,7 +14,7 @@ from phalanx.solver.infeasibility.relaxations import with_free, with_raised_budg
 from phalanx.solver.problem import NodeClass, Placed, PlacementProblem
 
 from tests.solver.oracle import optimum, placements_of
-from tests.solver.problems import bounded, node, problems, role
+from tests.solver.problems import bounded, node, problems, role, two_tree_problems
 
 GPU = ("nvidia.com/gpu",)
 
@@ -153,7 +153,7 @@ def test_nothing_to_place_on() -> None:
 
 
 @bounded(30)
-@given(problems())
+@given(problems() | two_tree_problems())
 def test_the_conflict_is_irreducible_and_every_relaxation_is_feasible(problem: PlacementProblem) -> None:
     """The conflict is infeasible, each proper subset is feasible, and each raise makes the gang fit."""
     assume(optimum(problem) is None)

@@ -16,7 +16,14 @@ from phalanx.solver.problem import Placed, PlacementProblem, SolveLimits
 from phalanx.solver.single import branch_and_bound, fewest_domains, tightness_bounds, tree_knapsack
 
 from tests.solver.oracle import optimum
-from tests.solver.problems import affinity_problems, bounded, problems, subgroup_problems, tight_problems
+from tests.solver.problems import (
+    affinity_problems,
+    bounded,
+    problems,
+    subgroup_problems,
+    tight_problems,
+    two_tree_problems,
+)
 
 LIMITS: tuple[tuple[ModuleType, str], ...] = (
     (fewest_domains, "TABLE_WORK_MAX"),
@@ -59,7 +66,9 @@ def test_roles_and_topology(problem: PlacementProblem, lowered: list[tuple[int, 
 
 
 @bounded(60)
-@given(problem=subgroup_problems() | affinity_problems(), lowered=LOWERED, effort=EFFORT)
+@given(
+    problem=subgroup_problems() | two_tree_problems() | affinity_problems(), lowered=LOWERED, effort=EFFORT
+)
 def test_subgroups_and_affinity(
     problem: PlacementProblem, lowered: list[tuple[int, int]], effort: float
 ) -> None:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from phalanx.actions import formatting
 from phalanx.actions.consolidation.movable_gangs import MovablePool, uses_parts
 from phalanx.actions.consolidation.move_planner import CheckedMovePlan, Moved, MovePlanner
-from phalanx.actions.consolidation.moves import kind_of
+from phalanx.actions.consolidation.moves import apart_of, kind_of
 from phalanx.actions.context import Cycle
 from phalanx.actions.demands.demand import Demand, Stage
 from phalanx.actions.limits import (
@@ -221,6 +221,7 @@ class _Consolidation:
             until=self._now + self._session.config.retry.nomination_ms,
             controller=controller,
             shape=ShapeKey(shape),
+            apart=apart_of(moved.assignments),
         )
 
     def _nominate(self, demand: Demand, plan: CheckedMovePlan) -> None:

@@ -1,7 +1,7 @@
 """Gangs: pods that start together or not at all."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from functools import cached_property
 from hashlib import blake2b
@@ -85,7 +85,7 @@ class SubgroupSpec(Struct, frozen=True):
     preferred: str | None = None
     """The members are in as few domains as possible down to this level."""
     topology: str = ""
-    """The Topology of the levels; empty for that of the gang, which any other name must equal."""
+    """The Topology of the levels; empty for that of the gang."""
 
 
 class Minimum(Struct, frozen=True):
@@ -175,17 +175,29 @@ class Gang(Struct, frozen=True, dict=True):
 
     @cached_property
     def topology(self) -> TopologyRequest:
-        """Levels that it requests; without a request, the Topology that its subgroups name."""
+        """Levels that it requests; without a request, the first Topology that its subgroups name."""
         named = next((part.topology for part in self.subgroups if part.topology), "")
         return self.spec.topology or (TopologyRequest(name=named) if named else _NO_TOPOLOGY)
 
     @cached_property
     def required_levels(self) -> Mapping[str, int]:
-        """The levels that it and its subgroups require, each with the depth of the innermost one."""
+        """The levels that it and all its subgroups require, each with the depth of the innermost one."""
+        return self.levels_required_of({part.topology for part in self.subgroups})
+
+    @cached_property
+    def names_topologies(self) -> bool:
+        """Whether a subgroup names a Topology."""
+        return any(part.topology for part in self.subgroups)
+
+    def levels_required_of(self, topologies: Collection[str]) -> Mapping[str, int]:
+        """The levels that it, and those of its subgroups that name one of these topologies, require.
+
+        Each with the depth of the innermost one.
+        """
         found = {self.topology.required: 0} if self.topology.required is not None else {}
         around = ancestor_chains(self.subgroups) if any(part.required for part in self.subgroups) else {}
         for part in self.subgroups:
-            if part.required is not None:
+            if part.required is not None and part.topology in topologies:
                 found[part.required] = max(found.get(part.required, 0), len(around[part.name]))
         return found
 

@@ -36,6 +36,9 @@ class Move(Struct, frozen=True):
     shape: ShapeKey = ShapeKey("")
     """For a pod without a group."""
 
+    apart: Mapping[NodeName, tuple[ShapeKey, ...]] = {}
+    """Per node, the shapes of its pods. Anti-affinity keeps others away from them already."""
+
 
 class MovedGang(Struct, frozen=True):
     """One gang of a move plan: the number of pods per target node."""

@@ -153,13 +153,58 @@ class TopologySpreadRule(Struct, frozen=True, tag="topology-spread"):
     """Shapes that count on some nodes only: they count where they are too many, and nowhere else."""
 
 
+class OtherTopologyDomain(Struct, frozen=True, tag="other-topology-domain"):
+    """As SubgroupDomain, with a size as SubgroupSegments: for a level of another Topology than the gang's."""
+
+    name: str
+    subgroup: str
+    topology: str
+    level: str
+    size: int = 0
+    """0: one domain holds all pods. Otherwise each domain with pods holds a multiple of it."""
+    existing: tuple[tuple[str, int], ...] = ()
+    """Running members by domain, as a value of `key`; empty for a node in no domain."""
+
+    @property
+    def key(self) -> str:
+        """What names the domains of nodes, as a node label does."""
+        return level_key(self.topology, self.level)
+
+
+class OtherTopologyFewest(Struct, frozen=True, tag="other-topology-fewest"):
+    """As SubgroupFewest, for levels of another Topology than the gang's."""
+
+    name: str
+    subgroup: str
+    topology: str
+    levels: tuple[str, ...]
+    """From the widest level of the Topology down to the preferred one."""
+    existing: tuple[tuple[str, ...], ...] = ()
+    """Per level, the domains of running members, as values of its key."""
+    open: tuple[tuple[str, ...], ...] = ()
+    """Per level, domains whose use adds none: those of `existing`, and nodes that running members are on."""
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """What names the domain of each level; a node in no domain has a value of its own."""
+        return tuple([f"{level_key(self.topology, level)} or node" for level in self.levels])
+
+
+def level_key(topology: str, level: str) -> str:
+    """The key of a level of a topology. No node label has a space."""
+    return f"{topology} {level}"
+
+
 AffinityRule = PodAntiAffinityRule | PodAffinityRule | TopologySpreadRule
 """Affinity between pods of one gang."""
 
 SubgroupRule = SubgroupDomain | SubgroupSegments
 """Hard constraint on a subgroup, including nested ones."""
 
-Preference = FewestDomains | SubgroupFewest | Traffic | PodPairs
+OtherTopologyRule = OtherTopologyDomain | OtherTopologyFewest
+"""About a subgroup and a topology that is not that of the gang."""
+
+Preference = FewestDomains | SubgroupFewest | OtherTopologyFewest | Traffic | PodPairs
 """Part of the objective; a placement never fails because of it."""
 
-Rule = SameDomain | SubgroupRule | AffinityRule | Preference | Budget
+Rule = SameDomain | SubgroupRule | OtherTopologyDomain | AffinityRule | Preference | Budget

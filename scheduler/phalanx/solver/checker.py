@@ -12,6 +12,8 @@ from phalanx.model.rules import (
     AffinityRule,
     Budget,
     FewestDomains,
+    OtherTopologyDomain,
+    OtherTopologyFewest,
     PodAffinityRule,
     PodAntiAffinityRule,
     PodPairs,
@@ -134,7 +136,9 @@ def _rule_violations(
             return _affinity_violations(rule, problem, assignments, classes)
         case TopologySpreadRule():
             return _spread_violations(rule, problem, assignments, classes)
-        case FewestDomains() | SubgroupFewest() | Traffic() | PodPairs():
+        case OtherTopologyDomain():
+            return _other_topology_violations(rule, problem, assignments, classes)
+        case FewestDomains() | SubgroupFewest() | OtherTopologyFewest() | Traffic() | PodPairs():
             return iter(())
 
 
@@ -192,6 +196,25 @@ def _segment_violations(
             yield f"{rule.name}: a pod on a node in no {rule.level}"
         elif pods[path] % rule.size:
             yield f"{rule.name}: {pods[path]} pods in {'/'.join(path)}, no multiple of {rule.size}"
+
+
+def _other_topology_violations(
+    rule: OtherTopologyDomain, problem: PlacementProblem, assignments: Sequence[Assignment], classes: Classes
+) -> Iterator[str]:
+    number = problem.keys.index(rule.key)
+    placed: Counter[str] = Counter()
+    for one in assignments:
+        if rule.subgroup in problem.roles[one.role].subgroups:
+            placed[classes[one.node].label_values[number]] += one.count
+    there = Counter(dict(rule.existing))
+    if "" in placed:
+        yield f"{rule.name}: a pod on a node in no {rule.level}"
+    if rule.size:
+        for value, count in sorted(placed.items()):
+            if value and (count + there[value]) % rule.size:
+                yield f"{rule.name}: {count + there[value]} pods in {value}, no multiple of {rule.size}"
+    elif placed and len(placed.keys() | there.keys()) > 1:
+        yield f"{rule.name}: pods in {len(placed.keys() | there.keys())} domains of level {rule.level}"
 
 
 def _budget_violations(

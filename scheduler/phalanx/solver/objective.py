@@ -5,6 +5,7 @@ The objective is lexicographic; smaller is better. Its terms, most important fir
 - `unplaced`: optional pods that are not placed;
 - `domains:<level>`: domains that the gang spans, per level from the widest to the preferred one;
 - `subgroup-domains:<level>`: the same for subgroups with a preference, added up;
+- `subgroup-domains:<topology>/<level>`: the same for levels of other topologies than the gang's;
 - `traffic:<level>`: what members in different domains of a level send to each other, widest level first;
 - `node-traffic`: the same between different nodes;
 - `cost`: the total cost of pods on their nodes, and what pairs of pods cost that are not placed as they
@@ -27,10 +28,11 @@ import msgspec
 from phalanx.model.decisions import Certificate
 from phalanx.model.names import NodeName
 from phalanx.model.queues import Objective
+from phalanx.model.rules import OtherTopologyFewest
 from phalanx.solver.domains import DomainKey, anchored_domains, domain_key, open_domains
 from phalanx.solver.pair_preferences import PairPreference
 from phalanx.solver.problem import NOWHERE, Assignment, NodeClass, Placed, PlacementProblem
-from phalanx.solver.problem_rules import read_rules
+from phalanx.solver.problem_rules import ProblemRules, read_rules
 from phalanx.solver.traffic_matrix import NO_TRAFFIC
 
 UNPLACED = "unplaced"
@@ -62,7 +64,19 @@ def terms_of(problem: PlacementProblem) -> tuple[str, ...]:
         else ()
     )
     fragments = (FRAGMENTS,) if minimizes_fragmentation(problem) else ()
-    return (*elastic, *preferred, *of_subgroups, *traffic, *priced, *tight, *fragments)
+    elsewhere = term_keys(problem, rules)
+    return (*elastic, *preferred, *of_subgroups, *elsewhere, *traffic, *priced, *tight, *fragments)
+
+
+def term_keys(problem: PlacementProblem, rules: ProblemRules) -> dict[str, int]:
+    """The terms about domains of other topologies, in their order, with the index of the key of each."""
+    levels = {
+        key: f"{SUBGROUP_DOMAINS}{rule.topology}/{level}"
+        for rule in problem.rules
+        if isinstance(rule, OtherTopologyFewest)
+        for level, key in zip(rule.levels, rule.keys, strict=True)
+    }
+    return {levels[problem.keys[key]]: key for key in rules.other_keys}
 
 
 def primary_terms(terms: Sequence[str]) -> int:
@@ -112,6 +126,8 @@ class Scorer:
         self._depth = max(rules.gang_depth, rules.subgroup_preferred_depth)
         self.primary = primary_terms(self.terms)
         self._traffic, self._pairs = rules.traffic, rules.pairs
+        self._elsewhere = term_keys(problem, rules) if rules.other_preferences else {}
+        self._other_preferences = rules.other_preferences
         self._traffic_terms = [term for term in self.terms if term.startswith((TRAFFIC, NODE_TRAFFIC))]
         self._subgroup_preferences = [
             (
@@ -150,6 +166,7 @@ class Scorer:
             placed=sum([assignment.count for assignment in assignments]),
             opened=self._opened(places, self._open[: self._preferred_depth]),
             of_subgroups=[sum(counts) for counts in zip_longest(*per_subgroup, fillvalue=0)],
+            elsewhere=[self._domains_elsewhere(key, assignments) for key in self._elsewhere.values()],
             traffic=self._crossing(assignments),
             cost=sum(
                 [
@@ -185,6 +202,36 @@ class Scorer:
         ]
         return matrix.crossing(placed, len(self.problem.levels))
 
+    def _domains_elsewhere(self, key: int, assignments: Sequence[Assignment]) -> int:
+        """The domains that subgroups open on this level of another topology, added up."""
+        opened = 0
+        for preference in self._other_preferences:
+            if key in preference.keys:
+                there = preference.open[preference.keys.index(key)]
+                nodes = {one.node for one in assignments if one.role in preference.roles}
+                opened += len({self._classes[node].label_values[key] for node in nodes} - there)
+        return opened
+
+    @property
+    def least_elsewhere(self) -> list[int]:
+        """A lower bound for each term about domains of other topologies: needed pods open at least one."""
+        return [
+            sum(
+                key in preference.keys
+                and not preference.open[preference.keys.index(key)]
+                and any(self.problem.roles[role].minimum for role in preference.roles)
+                for preference in self._other_preferences
+            )
+            for key in self._elsewhere.values()
+        ]
+
+    def _anchored_elsewhere(self, key: int) -> int:
+        return sum(
+            len(preference.anchored[preference.keys.index(key)])
+            for preference in self._other_preferences
+            if key in preference.keys
+        )
+
     def _cost_of_pairs(self, pairs: PairPreference, assignments: Sequence[Assignment]) -> int:
         counts: dict[str, list[int]] = {}
         for one in assignments:
@@ -218,6 +265,7 @@ class Scorer:
         opened: Sequence[int],
         cost: int,
         of_subgroups: Sequence[int] = (),
+        elsewhere: Sequence[int] = (),
         traffic: Sequence[int] = (),
         tightness: int = 0,
         fragments: int = 0,
@@ -225,7 +273,8 @@ class Scorer:
         """Return the values of the terms from their parts.
 
         `opened` counts domains per level without open ones; `of_subgroups` the same per level, added up over
-        the subgroups with a preference. `traffic` is that between domains per level, then between nodes.
+        the subgroups with a preference; `elsewhere` the same by key of other topologies. `traffic` is that
+        between domains per level, then between nodes.
         """
         values = {UNPLACED: self._wanted - placed, COST: cost, FRAGMENTS: fragments}
         for level, (count, there) in enumerate(zip(opened, self._anchored, strict=False)):
@@ -234,6 +283,8 @@ class Scorer:
             values[SUBGROUP_DOMAINS + self.problem.levels[level]] = there
         for level, count in enumerate(of_subgroups):
             values[SUBGROUP_DOMAINS + self.problem.levels[level]] += count
+        for number, (term, key) in enumerate(self._elsewhere.items()):
+            values[term] = self._anchored_elsewhere(key) + (elsewhere[number] if elsewhere else 0)
         if self._traffic_terms:
             values |= dict.fromkeys(self._traffic_terms, 0) | dict(
                 zip(self._traffic_terms, traffic, strict=False)

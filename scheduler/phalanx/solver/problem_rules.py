@@ -9,6 +9,8 @@ from phalanx.model.rules import (
     AffinityRule,
     Budget,
     FewestDomains,
+    OtherTopologyDomain,
+    OtherTopologyFewest,
     PodAffinityRule,
     PodPairs,
     SameDomain,
@@ -48,9 +50,10 @@ class SubgroupPreference(Struct, frozen=True):
 
 
 class AffinityConstraint(Struct, frozen=True):
-    """An affinity or anti-affinity rule."""
+    """An affinity or anti-affinity rule, or one about domains of another topology, of which `owners` are the
+    roles in the subgroup."""
 
-    rule: AffinityRule
+    rule: AffinityRule | OtherTopologyDomain
     key: int
     """Index of its label, or UNIQUE_PER_NODE."""
     owners: tuple[int, ...]
@@ -61,6 +64,18 @@ class AffinityConstraint(Struct, frozen=True):
     """Affinity only: roles of which one pod may start a new domain."""
     perhaps: tuple[int, ...] = ()
     """Spread only: roles that count on some nodes."""
+
+
+class OtherTopologyPreference(Struct, frozen=True):
+    """The preference of a subgroup for few domains of another topology."""
+
+    keys: tuple[int, ...]
+    """Indices of the keys of its levels, the widest first."""
+    roles: tuple[int, ...]
+    anchored: tuple[frozenset[str], ...]
+    """Per level, the domains of running members."""
+    open: tuple[frozenset[str], ...]
+    """Per level, the domains whose use adds none."""
 
 
 class ProblemRules(Struct, frozen=True):
@@ -78,12 +93,24 @@ class ProblemRules(Struct, frozen=True):
     """Those with pods to place."""
     affinity_constraints: tuple[AffinityConstraint, ...] = ()
     """Those with pods to place."""
+    other_preferences: tuple[OtherTopologyPreference, ...] = ()
+    """Those with pods to place."""
     traffic: TrafficMatrix | None = None
     """None if no pod to place sends or receives."""
     traffic_depth: int = 0
     """How many levels, from the widest, count traffic: all or none."""
     pairs: tuple[PairPreference, ...] = ()
     """Those with pods to place."""
+
+    @property
+    def other_keys(self) -> tuple[int, ...]:
+        """The keys whose domains are preferred to be few, in the order of the terms: by topology as the rules
+        name them, the widest level first."""
+        deepest: dict[int, tuple[int, ...]] = {}
+        for preference in self.other_preferences:
+            widest = preference.keys[0]
+            deepest[widest] = max(deepest.get(widest, ()), preference.keys, key=len)
+        return tuple([key for keys in deepest.values() for key in keys])
 
     @property
     def counts_nodes(self) -> bool:
@@ -155,6 +182,7 @@ def read_rules(problem: PlacementProblem) -> ProblemRules:
         affinity_constraints=tuple(
             affinity for affinity in _affinity_constraints(problem) if affinity.owners
         ),
+        other_preferences=tuple(preference for preference in _other_preferences(problem) if preference.roles),
         traffic=traffic,
         traffic_depth=len(problem.levels) if traffic is not None else 0,
         pairs=tuple(pairs for pairs in _pairs(problem) if pairs is not None),
@@ -195,8 +223,27 @@ def _subgroup_preferences(problem: PlacementProblem) -> Iterator[SubgroupPrefere
             )
 
 
+def _other_preferences(problem: PlacementProblem) -> Iterator[OtherTopologyPreference]:
+    for rule in problem.rules:
+        if isinstance(rule, OtherTopologyFewest):
+            nowhere = ((),) * len(rule.levels)
+            yield OtherTopologyPreference(
+                keys=tuple([problem.keys.index(key) for key in rule.keys]),
+                roles=_roles_in(problem, rule.subgroup),
+                anchored=tuple(map(frozenset, rule.existing or nowhere)),
+                open=tuple(map(frozenset, rule.open or nowhere)),
+            )
+
+
 def _affinity_constraints(problem: PlacementProblem) -> Iterator[AffinityConstraint]:
     for rule in problem.rules:
+        if isinstance(rule, OtherTopologyDomain):
+            yield AffinityConstraint(
+                rule=rule,
+                key=problem.keys.index(rule.key),
+                owners=_roles_in(problem, rule.subgroup),
+                others=(),
+            )
         if isinstance(rule, AffinityRule):
             yield AffinityConstraint(
                 rule=rule,

@@ -382,7 +382,7 @@ def _members_by_domain(
 def _domain(snapshot: Snapshot, gang: Gang, part: SubgroupSpec, node: NodeName) -> Domain | None:
     """The domain by the node's labels, with empty names for missing labels; None for a missing node."""
     state = snapshot.nodes.get(node)
-    levels = snapshot.topologies[gang.topology.name or ""].levels
+    levels = snapshot.topologies[part.topology or gang.topology.name or ""].levels
     names = [level.name for level in levels]
     if state is None or part.required not in names:
         return None

@@ -32,18 +32,18 @@ def uses_parts(shape: PodShape, session: Session) -> bool:
 def may_be_moved(shape: PodShape, session: Session) -> bool:
     """Whether what is held for such pods is all that they need to run again.
 
-    It does not keep pods away that would be too near, nor ports and volumes of nodes. What a running pod
-    requires near it, or counts to be spread, is not known; and claims to devices are not free for new pods
-    while the old ones have them. A pod that others require near it must stay. Preferences do not matter.
+    What a running pod requires near it, or counts to be spread, is not known; and claims to devices are not
+    free for new pods while the old ones have them. A pod that others require near it, or count, must stay.
+    Preferences do not matter.
     """
-    if uses_parts(shape, session) or shape.host_ports or shape.device_slot:
+    if uses_parts(shape, session) or shape.device_slot:
         return False
     if shape.affinity or shape.spread:
         return False
     state, index = shape.affinity_state, session.affinity_index
     if state is None or index is None:
         return True
-    return not state.is_required and not index.preferences.is_required_by_others(state)
+    return index.allows_moves(state)
 
 
 class Movable(Struct, frozen=True):

@@ -8,6 +8,7 @@ node. A plan that fails is dropped.
 from collections.abc import Collection, Hashable, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from phalanx.actions.consolidation.movable_gangs import Movable
 from phalanx.actions.demands.demand import Batch, Demand
@@ -84,16 +85,37 @@ class MovePlanner:
     def plan(
         self, demand: Demand, units: Sequence[Movable], *, moves_max: int, effort: float
     ) -> tuple[CheckedMovePlan | None, float]:
-        """The plan with the fewest moves, and the effort that it took."""
-        problem, nodes = self._problem(demand, units, moves_max)
+        """The plan with the fewest moves, and the effort that it took.
+
+        Nodes from which only the anti-affinity of gangs that may be moved keeps pods away count as allowed,
+        so that the bound holds. If the plan then violates a rule, one is searched in which these gangs keep
+        pods away even if they are moved.
+        """
+        concerned = [unit for unit in units if _is_concerned(unit)]
+        with self._session.statement() as trial:
+            for unit in concerned:
+                trial.assume_ended(queue=unit.gang.queue, used={}, booked={}, gone=unit.pods)
+            problem, nodes = self._problem(demand, units, moves_max)
+            trial.roll_back()
         result = plan_moves(problem, effort=effort)
-        if result.plan is None:
-            return None, result.spent
-        for names in (_Names(nodes), None):
+        found = self._checked(demand, units, result, nodes)
+        if found is not None or result.plan is None or not concerned:
+            return found, result.spent
+        problem, nodes = self._problem(demand, units, moves_max)
+        other = plan_moves(problem, effort=max(0.0, effort - result.spent))
+        bounded = replace(other, pods_bound=result.pods_bound, cost_bound=_cost_bound(result, other))
+        return self._checked(demand, units, bounded, nodes), result.spent + other.spent
+
+    def _checked(
+        self, demand: Demand, units: Sequence[Movable], result: MoveResult, nodes: Sequence[NodeName]
+    ) -> CheckedMovePlan | None:
+        """The plan of the result, on its nodes or else on any nodes, if it satisfies all rules."""
+        for names in (_Names(nodes), None) if result.plan is not None else ():
+            assert result.plan is not None
             checked = self._check(demand, units, result.plan, names)
             if checked is not None:
-                return CheckedMovePlan(*checked, result), result.spent
-        return None, result.spent
+                return CheckedMovePlan(*checked, result)
+        return None
 
     # --- the problem ----------------------------------------------------------------------------------------
 
@@ -140,11 +162,11 @@ class MovePlanner:
         with self._session.statement() as trial:
             for unit, usage in zip(chosen, planned_usage, strict=True):
                 trial.assume_ended(queue=unit.gang.queue, used=unit.used, booked=unit.booked, gone=unit.pods)
-                trial.nominate(queue=unit.gang.queue, usage=usage, booked=usage)
+                trial.nominate(queue=unit.gang.queue, usage=usage, booked=charged(usage))
             assignments = self._assign(demand, names.nodes(plan.placements) if names else None, trial)
             moved: list[Moved] = []
             for unit, usage, where in zip(chosen, planned_usage, plan.moved, strict=True):
-                trial.assume_ended(queue=unit.gang.queue, used=usage, booked=usage)
+                trial.assume_ended(queue=unit.gang.queue, used=usage, booked=charged(usage))
                 found = self._assign(unit.demand, names.nodes(where) if names else None, trial)
                 if found is not None:
                     moved.append(Moved(unit, found))
@@ -170,6 +192,19 @@ class MovePlanner:
             return None
         assignments = assign_pods(self._session, demand, answer.assignments)
         return None if lacks_volumes(self._session, demand, assignments) else assignments
+
+
+def _is_concerned(unit: Movable) -> bool:
+    """Whether anti-affinity concerns its pods."""
+    states = [pod.shape.affinity_state for pod in unit.pods]
+    return any(state is not None and state.is_required for state in states)
+
+
+def _cost_bound(result: MoveResult, other: MoveResult) -> int:
+    """A bound on the cost of plans that move as many pods as the other result; 0 without one."""
+    first, second = result.plan, other.plan
+    is_same = first is not None and second is not None and first.pods == second.pods
+    return result.cost_bound if is_same else 0
 
 
 class _View:
@@ -270,7 +305,8 @@ class _Names:
         for batch, places in zip(demand.batches, placements, strict=True):
             for place_, count in places:
                 node = self._nodes[place_]
-                used[node] = add(used.get(node, NONE), total_requests(batch.pods[:count]))
+                here = usage_of_assignments([(node, batch.pods[:count])])[node]
+                used[node] = add(used.get(node, NONE), here)
         return used
 
 

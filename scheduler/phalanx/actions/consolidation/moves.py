@@ -15,10 +15,10 @@ from phalanx.actions.preemption.nominations import Nominations, beyond, negative
 from phalanx.actions.preemption.victims import termination_deadline
 from phalanx.actions.problems.capacity_holders import AssignedPod, assigned_pods, charged, total_of, usage_of
 from phalanx.framework.session import Session
-from phalanx.framework.statement import Statement, Usage
+from phalanx.framework.statement import Assignments, Statement, Usage
 from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.memory import Move, Nomination
-from phalanx.model.names import GangId, NodeName, PodUid, QueueName
+from phalanx.model.names import GangId, NodeName, PodUid, QueueName, ShapeKey
 from phalanx.model.pods import Pod, without_affinity_state
 from phalanx.model.resources import Resources
 
@@ -53,7 +53,7 @@ class Moves:
         """Hold the free part of the capacity of all moved gangs."""
         with self._session.statement() as statement:
             for gang in self.open:
-                self._take(gang, statement, *self._capacity[gang])
+                self.hold_again(gang, statement)
 
     def release_for(self, gang: GangId) -> None:
         """Release the capacity that is held for a gang while the gang is tried."""
@@ -64,20 +64,24 @@ class Moves:
     def hold_rest(self, gang: GangId) -> None:
         """Hold the capacity that the gang did not use, unless all its pods have nodes again."""
         if gang in self.open and not self._is_complete(gang):
-            placed = usage_of(self._placed(gang))
+            placed = usage_of(self._placed(gang), with_devices=True)
             usage, booked = self._capacity[gang]
-            self._capacity[gang] = beyond(usage, placed), beyond(booked, placed)
+            self._capacity[gang] = beyond(usage, placed), beyond(booked, charged(placed))
             with self._session.statement() as statement:
                 self._take(gang, statement, *self._capacity[gang])
+                if not placed:
+                    statement.reserve_anti_affinity(self._apart(gang))
 
     def give_up(self, gang: GangId, statement: Statement) -> None:
         """Give up the capacity that is held for a gang."""
         usage, booked = self._capacity[gang]
         self._take(gang, statement, negative(usage), negative(booked))
+        statement.reserve_anti_affinity(self._apart(gang), -1)
 
     def hold_again(self, gang: GangId, statement: Statement) -> None:
         """Hold it again. Where another gang has taken some, no free capacity is left."""
         self._take(gang, statement, *self._capacity[gang])
+        statement.reserve_anti_affinity(self._apart(gang))
 
     def hold_expected(self, trial: Statement) -> None:
         """Hold the capacity that terminating pods still hold for moved gangs; their end is assumed before."""
@@ -91,7 +95,7 @@ class Moves:
         """Begin moves: hold the free capacity for the beneficiary and all moved gangs."""
         evicted = {pod for move in moved.values() for pod in move.pods}
         holders = [pod for gang in moved for pod in self._session.gangs[gang].members if pod.uid in evicted]
-        expected = usage_of(assigned_pods(holders))
+        expected = usage_of(assigned_pods(holders), with_devices=True)
         with self._session.statement() as statement:
             for gang, queue, wanted in [
                 (beneficiary.id, beneficiary.queue, usage),
@@ -130,6 +134,21 @@ class Moves:
         ends = [termination_deadline(pod) + nomination_ms for pod in self._held[gang] if pod.deleting]
         return replace(move, until=max([move.until, *ends]))
 
+    def _apart(self, gang: GangId) -> Assignments:
+        """Pods like those that will start again, where they are expected, unless some have started already.
+
+        While none of them exists, nobody is kept away.
+        """
+        move, known = self.open[gang], self._session.gangs.get(gang)
+        there = [*(known.members if known is not None else ()), *self._held[gang]] if move.apart else []
+        origin = self._session.gangs.get(self._origins[gang])
+        if not there or _recreated(origin, move):
+            return []
+        alike = {_base_key(pod): pod for pod in there}
+        return [
+            (node, [alike[key] for key in keys if key in alike]) for node, keys in sorted(move.apart.items())
+        ]
+
     def _take(self, gang: GangId, statement: Statement, usage: Usage, booked: Usage) -> None:
         statement.nominate(queue=self.open[gang].queue, usage=usage, booked=booked)
 
@@ -157,7 +176,7 @@ class Moves:
         gangs get it, then the moved gangs.
         """
         holders = self._held = self._holders()
-        expected = usage_of(assigned_pods(chain.from_iterable(holders.values())))
+        expected = usage_of(assigned_pods(chain.from_iterable(holders.values())), with_devices=True)
         moving = {pod.uid for pods in holders.values() for pod in pods}
         for gang, nomination in nominations.open.items():
             if moving.intersection(nomination.victims):
@@ -165,8 +184,8 @@ class Moves:
         found: dict[GangId, tuple[Usage, Usage]] = {}
         for gang, move in self.open.items():
             recreated = _recreated(self._session.gangs.get(self._origins[gang]), move)
-            needed = beyond(move.usage, usage_of(assigned_pods(recreated)))
-            uncharged = _uncharged(needed, usage_of(assigned_pods(holders[gang])))
+            needed = beyond(move.usage, usage_of(assigned_pods(recreated), with_devices=True))
+            uncharged = _uncharged(charged(needed), usage_of(assigned_pods(holders[gang])))
             found[gang] = beyond(needed, expected), uncharged
             rest = beyond(expected, needed)
             booked = beyond(charged(needed), uncharged)
@@ -176,7 +195,7 @@ class Moves:
 
     def _nominated_part(self, gang: GangId, nomination: Nomination, nominations: Nominations) -> Usage:
         """The part of the usage of its victims that is nominated for the gang."""
-        held = usage_of(assigned_pods(nominations.victims_left(gang)))
+        held = usage_of(assigned_pods(nominations.victims_left(gang)), with_devices=True)
         return beyond(held, beyond(held, nomination.usage))
 
     def _holders(self) -> dict[GangId, list[Pod]]:
@@ -204,6 +223,17 @@ def kind_of(pod: Pod) -> Kind:
     """The kind of a pod, which it has in common with the pod that its controller creates instead."""
     controller = pod.controller.uid if pod.controller is not None else ""
     return pod.namespace, controller, without_affinity_state(pod.shape).key
+
+
+def apart_of(assignments: Assignments) -> dict[NodeName, tuple[ShapeKey, ...]]:
+    """Per node, the shapes of the assigned pods; anti-affinity may concern them later."""
+    return {node: tuple(dict.fromkeys(map(_base_key, pods))) for node, pods in assignments}
+
+
+def _base_key(pod: Pod) -> ShapeKey:
+    """The key of the shape without what concerns it in this session."""
+    state = pod.shape.affinity_state
+    return pod.shape.key if state is None else state.base_key
 
 
 def _recreated(gang: Gang | None, move: Move) -> list[Pod]:

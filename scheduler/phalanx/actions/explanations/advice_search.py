@@ -28,7 +28,7 @@ from phalanx.framework.session import Session
 from phalanx.model.gpu_shares import requests_share
 from phalanx.model.host_ports import is_host_port
 from phalanx.model.resources import Resources, add
-from phalanx.model.rules import AffinityRule, Budget, SameDomain, SubgroupRule
+from phalanx.model.rules import AffinityRule, Budget, OtherTopologyDomain, SameDomain, SubgroupRule
 from phalanx.solver.infeasibility.explain import Explanation
 from phalanx.solver.infeasibility.relaxations import CAPACITY, ELIGIBILITY, NodeCapacity
 
@@ -226,7 +226,7 @@ def _conflict(session: Session, question: Question) -> _Conflict:
     has_capacity = CAPACITY in facts.conflict
     causes = {ELIGIBILITY, AFFINITY, ANTI_AFFINITY}
     return _Conflict(
-        has_levels=any(isinstance(rule, SameDomain | SubgroupRule) for rule in rules),
+        has_levels=any(isinstance(rule, SameDomain | SubgroupRule | OtherTopologyDomain) for rule in rules),
         has_limits=bool(limits),
         has_ineligible_nodes=about_affinity or not causes.isdisjoint(facts.conflict),
         is_about_nodes=len(facts.conflict) > sum(rule.nodes is None for rule in limits),

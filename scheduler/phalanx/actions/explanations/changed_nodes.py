@@ -6,10 +6,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from phalanx.actions.demands.demand import Demand
-from phalanx.actions.nodes.gang_constraints import GangConstraints, constraints_of
+from phalanx.actions.nodes.gang_constraints import GangConstraints, constraints_of, label_values
 from phalanx.actions.nodes.resource_projection import projection_for
 from phalanx.framework.eligibility import evaluate
-from phalanx.framework.nodes.affinity import label_value
 from phalanx.framework.nodes.topology import Path, domain_path
 from phalanx.framework.session import Session
 from phalanx.model.names import HOSTNAME_KEY, NodeName
@@ -64,12 +63,13 @@ def _with_all_labels(
     if keys <= set(problem.keys):
         return problem
     names = tuple(sorted(keys.union(problem.keys)))
+    constraints = replace(constraints, keys=names)
     classes = tuple(
         replace(
             group,
             nodes=(node,),
             order=(),
-            label_values=tuple([label_value(session.nodes[node].node.labels, key) for key in names]),
+            label_values=label_values(session, constraints, session.nodes[node].node),
         )
         for group in problem.classes
         for node in group.nodes
@@ -117,7 +117,7 @@ def _classes(
                 cost=(0,) * len(problem.roles),
                 nodes=(node.name,),
                 budgets=_counted_by(constraints, each.changed.like),
-                label_values=tuple([label_value(node.labels, key) for key in problem.keys]),
+                label_values=label_values(session, replace(constraints, keys=problem.keys), node),
             )
         )
     return found

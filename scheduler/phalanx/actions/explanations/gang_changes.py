@@ -48,6 +48,8 @@ def other_levels(session: Session, demand: Demand, fits: Fits) -> Iterator[Actio
     if gang.topology.required in levels:
         yield from _levels_of_gang(demand, gang.topology.required, levels, fits)
     for part in gang.subgroups:
+        topology = session.topologies.of_subgroup(gang, part)
+        levels = [level.name for level in topology.levels] if topology is not None else []
         if part.required in levels:
             yield from _levels_of_subgroup(demand, part, part.required, levels, fits)
 

@@ -87,7 +87,8 @@ def _admitting(session: Session, demand: Demand, nodes: Sequence[Node]) -> list[
 def labelled_nodes(session: Session, demand: Demand, fits: Fits) -> Iterator[Action]:
     """Nodes that get the label of a level that they lack, or a Topology without this level."""
     gang, topology = demand.gang, session.topologies.of(demand.gang)
-    required = {gang.topology.required, *(part.required for part in gang.subgroups)} - {None}
+    own = [part for part in gang.subgroups if not session.topologies.other_of(gang, part)]
+    required = {gang.topology.required, *(part.required for part in own)} - {None}
     if topology is None or not required:
         return
     depth = max(

@@ -1,19 +1,24 @@
 """The constraints of a gang: its rules, the topology levels that they use, and its running members."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from phalanx.framework.nodes.affinity import label_value
 from phalanx.framework.nodes.topology import Path
 from phalanx.framework.session import Session
 from phalanx.model.gangs import Gang, ancestor_chains
 from phalanx.model.names import NodeName
+from phalanx.model.nodes import Node
 from phalanx.model.pods import Pod
 from phalanx.model.rules import (
     AffinityRule,
     Budget,
     FewestDomains,
+    OtherTopologyDomain,
+    OtherTopologyRule,
     PodAffinityRule,
     PodAntiAffinityRule,
     PodPairs,
@@ -25,6 +30,15 @@ from phalanx.model.rules import (
 )
 from phalanx.model.snapshot import Topology
 from phalanx.solver.problem import NOWHERE, Anchor, SubgroupAnchor
+
+
+class OtherLevel(Struct, frozen=True):
+    """A level of another topology than the gang's, as a key of the problem."""
+
+    topology: str
+    level: str
+    counts_nodes: bool
+    """Whether a node in no domain of the level is a domain of its own."""
 
 
 class GangConstraints(Struct, frozen=True):
@@ -45,7 +59,12 @@ class GangConstraints(Struct, frozen=True):
     """For each subgroup, its own name and those of the subgroups around it."""
 
     keys: tuple[str, ...] = ()
-    """Node labels of affinity rules whose values several nodes share."""
+    """Node labels of affinity rules whose values several nodes share, and levels of other topologies."""
+
+    other_levels: Mapping[str, OtherLevel] = {}
+    """Those of the keys that are levels of other topologies."""
+
+    other_topologies: tuple[Topology, ...] = ()
 
     role_anchors: tuple[RoleAnchor, ...] = ()
     """For a gang with traffic: where members with a node are, by role."""
@@ -86,6 +105,9 @@ class GangConstraints(Struct, frozen=True):
 def constraints_of(session: Session, gang: Gang) -> GangConstraints:
     """The constraints of all plugins for this gang now."""
     rules = session.hooks.rules(gang)
+    others = [rule for rule in rules if isinstance(rule, OtherTopologyRule)]
+    if others:
+        rules = tuple([_with_running(session, gang, rule) for rule in rules])
     topology = session.topologies.of(gang)
     levels = tuple(level.name for level in topology.levels[: _depth(rules, topology)]) if topology else ()
     has_levels = topology is not None and bool(levels)
@@ -99,6 +121,8 @@ def constraints_of(session: Session, gang: Gang) -> GangConstraints:
         else (),
         ancestor_chains=ancestor_chains(gang.subgroups),
         keys=_keys(session, rules),
+        other_levels=_other_levels(others),
+        other_topologies=_named(session, others),
         role_anchors=_role_anchors(session, gang, topology, len(levels)) if gang.spec.traffic else (),
     )
 
@@ -127,7 +151,9 @@ def _depth(rules: tuple[Rule, ...], topology: Topology) -> int:
     if any(isinstance(rule, Traffic) for rule in rules):
         return len(names)
     wanted = [
-        rule.level for rule in rules if not isinstance(rule, Budget | AffinityRule | Traffic | PodPairs)
+        rule.level
+        for rule in rules
+        if not isinstance(rule, Budget | AffinityRule | OtherTopologyRule | Traffic | PodPairs)
     ]
     return max((names.index(level) + 1 for level in wanted if level in names), default=0)
 
@@ -140,7 +166,61 @@ def _keys(session: Session, rules: tuple[Rule, ...]) -> tuple[str, ...]:
         if isinstance(rule, PodAffinityRule | TopologySpreadRule)
         or (isinstance(rule, PodAntiAffinityRule | PodPairs) and not _has_unique_values(session, rule.key))
     }
+    keys.update(_other_levels([rule for rule in rules if isinstance(rule, OtherTopologyRule)]))
     return tuple(sorted(keys))
+
+
+def label_values(session: Session, constraints: GangConstraints, node: Node) -> tuple[str, ...]:
+    """The values of the keys of a problem for pods that are placed on this node."""
+    return tuple([_value(session, constraints, node, key) for key in constraints.keys])
+
+
+def _value(session: Session, constraints: GangConstraints, node: Node, key: str) -> str:
+    other = constraints.other_levels.get(key)
+    if other is None:
+        return label_value(node.labels, key)
+    value = session.topologies.domain_value(node, other.topology, other.level)
+    return value or (node.name if other.counts_nodes else "")
+
+
+def _other_levels(rules: Iterable[OtherTopologyRule]) -> dict[str, OtherLevel]:
+    found = {}
+    for rule in rules:
+        if isinstance(rule, OtherTopologyDomain):
+            found[rule.key] = OtherLevel(rule.topology, rule.level, counts_nodes=False)
+        else:
+            for key, level in zip(rule.keys, rule.levels, strict=True):
+                found[key] = OtherLevel(rule.topology, level, counts_nodes=True)
+    return found
+
+
+def _named(session: Session, rules: Iterable[OtherTopologyRule]) -> tuple[Topology, ...]:
+    found = [session.topologies.named(name) for name in dict.fromkeys(rule.topology for rule in rules)]
+    return tuple([topology for topology in found if topology is not None])
+
+
+def _with_running(session: Session, gang: Gang, rule: Rule) -> Rule:
+    """The rule with the members of its subgroup that have a node, by the labels of these nodes."""
+    if not isinstance(rule, OtherTopologyRule):
+        return rule
+    around, topologies = ancestor_chains(gang.subgroups), session.topologies
+    nodes = [
+        node
+        for pod, node in _assigned_members(session, gang)
+        if rule.subgroup in around.get(pod.subgroup, ()) and node in session.nodes
+    ]
+    if isinstance(rule, OtherTopologyDomain):
+        counts = Counter(topologies.member_value(node, rule.topology, rule.level) for node in nodes)
+        return replace(rule, existing=tuple(sorted(counts.items())))
+    per_level = [
+        {topologies.member_value(node, rule.topology, level) or node for node in nodes}
+        for level in rule.levels
+    ]
+    return replace(
+        rule,
+        existing=tuple([tuple(sorted(values)) for values in per_level]),
+        open=tuple([tuple(sorted(values.union(nodes))) for values in per_level]),
+    )
 
 
 def _has_unique_values(session: Session, key: str) -> bool:

@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from phalanx.actions.limits import CLASS_TABLE_CHANGES_PART, CLASS_TABLES_KEPT
-from phalanx.actions.nodes.gang_constraints import GangConstraints
+from phalanx.actions.nodes.gang_constraints import GangConstraints, label_values
 from phalanx.actions.nodes.node_order import NodeOrder
 from phalanx.actions.nodes.pod_capacity import (
     Vector,
@@ -27,7 +27,6 @@ from phalanx.actions.nodes.pod_capacity import (
 )
 from phalanx.actions.nodes.resource_projection import projection_for
 from phalanx.framework.eligibility import Eligibility
-from phalanx.framework.nodes.affinity import label_value
 from phalanx.framework.nodes.topology import Path
 from phalanx.framework.session import Session
 from phalanx.model.names import NodeName, ShapeKey
@@ -166,7 +165,9 @@ class ClassTable:
         self, session: Session, eligibilities: Sequence[Eligibility], class_spec: NodeClassSpec
     ) -> None:
         """Compute the part of the keys that placements do not change, if anything it depends on changed."""
-        follows_from = (session.facts, tuple(eligibilities), class_spec.constraints.topology)
+        constraints = class_spec.constraints
+        topologies = (constraints.topology, constraints.other_topologies)
+        follows_from = (session.facts, tuple(eligibilities), topologies)
         if self._follows_from == follows_from:
             return
         parts, avoided = static_parts(session, eligibilities, class_spec.constraints), class_spec.avoided
@@ -399,10 +400,10 @@ def static_parts(
         return {node: (paths.get(node, ())[: len(constraints.levels)], *alike) for node in session.nodes}
     parts: dict[NodeName, StaticPart] = {}
     for node, state in session.nodes.items():
-        label_values = tuple([label_value(state.node.labels, key) for key in keys]) if keys else ()
+        values = label_values(session, constraints, state.node) if keys else ()
         eligible, cost = plain if node not in special else _eligibility_of(node, eligibilities)
         budgets = _sorted(everywhere, [index for index, nodes in scoped if node in nodes])
-        parts[node] = (paths.get(node, ())[: len(constraints.levels)], eligible, cost, budgets, label_values)
+        parts[node] = (paths.get(node, ())[: len(constraints.levels)], eligible, cost, budgets, values)
     return parts
 
 

@@ -27,7 +27,7 @@ from phalanx.model.gpu_shares import NO_DEVICES, Devices, Share, incompatible_sh
 from phalanx.model.names import GangId, NodeName, PodUid, ShapeKey
 from phalanx.model.pods import Device, Pod
 from phalanx.model.resources import Resources, add
-from phalanx.model.rules import AffinityRule, Budget, PodPairs, Rule
+from phalanx.model.rules import AffinityRule, Budget, OtherTopologyRule, PodPairs, Rule
 from phalanx.model.static_volumes import is_volume_amount
 from phalanx.solver.joint.problem import GangDemand, GangRole, JointAssignment, JointProblem, PodClass
 from phalanx.solver.problem import Assignment
@@ -103,11 +103,13 @@ def joint_problem(
 def is_modelled(demand: Demand, session: Session) -> bool:
     """Whether the joint model states all rules of the demand exactly.
 
-    It does not know affinity between pods, spread constraints, and devices of claims; volumes that claims of
-    several gangs could take; and NUMA zones if pods of several kinds need them.
+    It does not know affinity between pods, spread constraints, a second topology, and devices of claims;
+    volumes that claims of several gangs could take; and NUMA zones if pods of several kinds need them.
     """
     shapes = [batch.pods[0].shape for batch in demand.batches]
     if has_affinity_terms(demand) or has_preferred_terms(demand):
+        return False
+    if any(session.topologies.other_of(demand.gang, part) for part in demand.gang.subgroups):
         return False
     if any(shape.volume_sets or shape.device_slot for shape in shapes):
         return False
@@ -139,10 +141,13 @@ def _required_number(batch: Batch) -> int | None:
 
 
 def _is_stated(rule: Rule) -> bool:
-    """Whether the joint model knows the rule: not affinity, nor what several nodes have of volumes."""
+    """Whether the joint model knows the rule.
+
+    It knows no affinity, no levels of a second topology, and not what several nodes have of volumes.
+    """
     if isinstance(rule, Budget):
         return not any(map(is_volume_amount, rule.remaining))
-    return not isinstance(rule, AffinityRule | PodPairs)
+    return not isinstance(rule, AffinityRule | OtherTopologyRule | PodPairs)
 
 
 def _without_safety(request: Vector, resources: Sequence[str]) -> Vector:

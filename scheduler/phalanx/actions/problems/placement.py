@@ -12,6 +12,7 @@ from phalanx.model.decisions import Certificate
 from phalanx.model.gangs import Gang, ancestor_chains
 from phalanx.model.gpu_shares import NO_DEVICES, Devices
 from phalanx.model.names import NodeName
+from phalanx.model.snapshot import Topology
 
 
 class DemandPlacement(Struct, frozen=True):
@@ -105,7 +106,8 @@ def required_labels(session: Session, gang: Gang, assignments: Assignments) -> d
     """The labels of the domain that the gang requires, as the first node has them."""
     if gang.topology.required is None:
         return {}
-    return _labels_down_to(session, gang, gang.topology.required, assignments[0][0])
+    topology = session.topologies.of(gang)
+    return _labels_down_to(session, topology, gang.topology.required, assignments[0][0])
 
 
 def subgroup_domain_labels(
@@ -113,21 +115,24 @@ def subgroup_domain_labels(
 ) -> dict[NodeName, dict[str, str]]:
     """For each node, the labels down to the deepest level that a subgroup of its pods requires."""
     required = {
-        subgroup.name: subgroup.required for subgroup in gang.subgroups if subgroup.required is not None
+        part.name: (session.topologies.of_subgroup(gang, part), part.required)
+        for part in gang.subgroups
+        if part.required is not None
     }
     ancestors = ancestor_chains(gang.subgroups)
     found: dict[NodeName, dict[str, str]] = {}
     for node, pods in assignments if required else ():
         named = dict.fromkeys(name for pod in pods for name in ancestors.get(pod.subgroup, ()))
-        labels = [_labels_down_to(session, gang, required[name], node) for name in named if name in required]
+        labels = [_labels_down_to(session, *required[name], node) for name in named if name in required]
         if labels:
             found[node] = max(labels, key=len)
     return found
 
 
-def _labels_down_to(session: Session, gang: Gang, level: str, node: NodeName) -> dict[str, str]:
+def _labels_down_to(
+    session: Session, topology: Topology | None, level: str, node: NodeName
+) -> dict[str, str]:
     """The labels of the node that identify its domain of the level."""
-    topology = session.topologies.of(gang)
     if topology is None:
         return {}
     depth = [found.name for found in topology.levels].index(level) + 1

@@ -24,7 +24,16 @@ from phalanx.model.host_ports import has_ports
 from phalanx.model.names import NodeName
 from phalanx.model.pods import Pod
 from phalanx.model.queues import Objective
-from phalanx.model.rules import AffinityRule, Budget, FewestDomains, PodPairs, Rule, SameDomain, Traffic
+from phalanx.model.rules import (
+    AffinityRule,
+    Budget,
+    FewestDomains,
+    OtherTopologyRule,
+    PodPairs,
+    Rule,
+    SameDomain,
+    Traffic,
+)
 from phalanx.solver.problem import NodeClass, PlacementProblem, RoleDemand
 
 
@@ -222,7 +231,8 @@ def _key(demand: Demand, class_spec: NodeClassSpec) -> tuple[Hashable, ...]:
     counts = tuple((batch.minimum, len(batch.pods)) for batch in demand.batches)
     gang, constraints = demand.gang, class_spec.constraints
     parts = (gang.subgroups, tuple(batch.subgroup for batch in demand.batches), constraints.subgroup_anchors)
-    affinity = tuple(rule for rule in constraints.rules if isinstance(rule, AffinityRule | PodPairs))
+    keyed = AffinityRule | PodPairs | OtherTopologyRule
+    affinity = tuple(rule for rule in constraints.rules if isinstance(rule, keyed))
     return (class_spec.key, counts, gang.queue, gang.topology, constraints.anchors, parts, affinity)
 
 

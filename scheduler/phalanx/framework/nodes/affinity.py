@@ -180,6 +180,12 @@ class AffinityIndex:
                 return f"pod {pod} shares a domain of {key} with pods whose anti-affinity avoids it"
         return ""
 
+    def allows_moves(self, state: AffinityState) -> bool:
+        """Whether only anti-affinity concerns such pods, and preferences, so that they may run elsewhere."""
+        near = state.affinity is not None or bool(state.spread)
+        is_selected = not self._affinity_terms.isdisjoint(state.matched_by)
+        return not (near or is_selected or self.preferences.is_required_by_others(state))
+
     def has_unique_values(self, key: str) -> bool:
         """Whether every node has this label, each with its own value."""
         if key not in self._unique:

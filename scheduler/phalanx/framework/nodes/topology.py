@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
-from phalanx.model.gangs import Gang
+from phalanx.model.gangs import Gang, SubgroupSpec
 from phalanx.model.names import NodeName
 from phalanx.model.nodes import Node, NodeState
 from phalanx.model.snapshot import Level, Topology
@@ -36,8 +36,11 @@ class Topologies:
 
         If node labels stand for required levels, these levels have the names of the labels there.
         """
-        name, wanted = gang.topology.name or "", gang.required_levels
+        name = gang.topology.name or ""
         found = self.named(name)
+        wanted = gang.required_levels
+        if gang.names_topologies:
+            wanted = gang.levels_required_of({"", name, found.name if found is not None else name})
         if not wanted or (found is not None and wanted.keys() <= {each.name for each in found.levels}):
             return found
         key = (name, tuple(wanted.items()))
@@ -46,6 +49,33 @@ class Topologies:
             by_label = self._by_label(wanted, [each for each in candidates if each])
             self._with_labels[key] = by_label or (None if name else self._of_own_levels(wanted))
         return self._with_labels[key] or found
+
+    def other_of(self, gang: Gang, part: SubgroupSpec) -> str:
+        """The name of the Topology of a subgroup; empty if its levels are those of the gang's topology."""
+        own = self.named(gang.topology.name or "")
+        is_own = part.topology in ("", gang.topology.name, own.name if own is not None else "")
+        return "" if is_own else part.topology
+
+    def of_subgroup(self, gang: Gang, part: SubgroupSpec) -> Topology | None:
+        """The topology whose levels the subgroup names; None if it does not exist."""
+        other = self.other_of(gang, part)
+        return self._known.get(other) if other else self.of(gang)
+
+    def _domains_of_level(self, topology: str, level: str) -> tuple[Topology, int] | None:
+        """A topology and how many of its levels lead down to this one; None if one does not exist."""
+        found = self._known.get(topology)
+        names = [each.name for each in found.levels] if found is not None else []
+        return (found, names.index(level) + 1) if found is not None and level in names else None
+
+    def domain_value(self, node: Node, topology: str, level: str) -> str:
+        """What names the domain of a level in which a pod is that is placed on the node; empty for none."""
+        found = self._domains_of_level(topology, level)
+        return "" if found is None else _value(_path(node, found[0]), found[1])
+
+    def member_value(self, node: NodeName, topology: str, level: str) -> str:
+        """The same for a member that runs on the node: its labels count."""
+        found, state = self._domains_of_level(topology, level), self._nodes.get(node)
+        return "" if found is None or state is None else _value(domain_path(state.node, found[0]), found[1])
 
     @staticmethod
     def _by_label(wanted: Collection[str], candidates: Iterable[Topology]) -> Topology | None:
@@ -107,6 +137,11 @@ class Topologies:
 
 def _labels(topology: Topology) -> tuple[str, ...]:
     return tuple([level.node_label for level in topology.levels])
+
+
+def _value(path: Path, depth: int) -> str:
+    """A domain as one value, which no label value equals; empty if the path does not lead so far down."""
+    return "".join([f"/{name}" for name in path[:depth]]) if len(path) >= depth else ""
 
 
 def _path(node: Node, topology: Topology) -> Path:

@@ -224,14 +224,9 @@ def _start_errors(start_by: str | None) -> Iterator[str]:
 
 
 def unsupported_combinations(spec: PodGroupSpec) -> Iterator[str]:
-    """Paths of combinations of fields that are refused, such as `spec.subGroups[left].topology.name`."""
+    """Paths of combinations of fields that are refused, such as `spec.startWhen: Reserved`."""
     if spec.start_when == RESERVED and spec.sub_groups:
         yield "spec.startWhen: Reserved beside spec.subGroups"
-    named = [(part.name, part.topology.name) for part in spec.sub_groups if part.topology is not None]
-    own = spec.topology.name if spec.topology is not None else next((name for _, name in named if name), None)
-    for part, name in named:
-        if name and own and name != own:
-            yield f"spec.subGroups[{part}].topology.name: {name} beside the Topology {own} of the gang"
 
 
 def _reservation_errors(spec: PodGroupSpec) -> Iterator[str]:

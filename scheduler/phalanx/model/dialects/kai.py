@@ -160,21 +160,16 @@ def _unsupported(written: KaiPodGroup) -> Iterator[str]:
 
 
 def _unsupported_topologies(spec: KaiPodGroupSpec) -> Iterator[str]:
-    """Levels without a Topology, and a second Topology."""
+    """Levels without a Topology."""
     constraints = [("spec", spec.topology_constraint)] + [
         (f"spec.subGroups[{index}]", part.topology_constraint)
         for index, part in enumerate(spec.sub_groups)
         if part.topology_constraint is not None
     ]
-    first = ""
     for path, constraint in constraints:
-        if not (constraint.required_topology_level or constraint.preferred_topology_level):
-            continue
-        first = first or constraint.topology
-        if not constraint.topology:
+        has_levels = constraint.required_topology_level or constraint.preferred_topology_level
+        if has_levels and not constraint.topology:
             yield f"{path}.topologyConstraint without topology"
-        elif constraint.topology != first:
-            yield f"{path}.topologyConstraint.topology: {constraint.topology} beside {first}"
 
 
 def _unsupported_of_subgroups(spec: KaiPodGroupSpec) -> Iterator[str]:

@@ -6,7 +6,7 @@ from typing import Final
 
 from ortools.sat.python import cp_model
 
-from phalanx.model.rules import PodAffinityRule, PodAntiAffinityRule, TopologySpreadRule
+from phalanx.model.rules import OtherTopologyDomain, PodAffinityRule, PodAntiAffinityRule, TopologySpreadRule
 from phalanx.solver.arrays import allowed_domains, anchored_counts
 from phalanx.solver.counting.model import CountingModel
 from phalanx.solver.counting.node_groups import NodeGroup
@@ -189,6 +189,41 @@ def topology_spread(model: CountingModel) -> None:
                 near = [*counted[value], *_pods_of_roles(model, spread.perhaps, groups[value])]
                 fits = there[value] + model.total(near) <= rule.max_skew + least
                 model.cp.add(fits).only_enforce_if(used)
+
+
+@constraint("other-topology")
+def other_topology(model: CountingModel) -> None:
+    """The pods of a subgroup are in one domain of another topology, or each domain holds whole segments."""
+    for constraint in model.rows.rules.affinity_constraints:
+        rule = constraint.rule
+        if not isinstance(rule, OtherTopologyDomain):
+            continue
+        there, chosen = dict(rule.existing), []
+        for value, groups in _groups_by_label_value(model, constraint.key):
+            pods = _pods_of_roles(model, constraint.owners, groups)
+            if not value or (not rule.size and there and there.keys() != {value}):
+                model.cp.add(model.total(pods) == 0)
+                continue
+            used, count = model.cp.new_bool_var(""), there.get(value, 0)
+            if rule.size:
+                segments = model.cp.new_int_var(0, (model.most(pods) + count) // rule.size, "")
+                model.cp.add(model.total(pods) + count == rule.size * segments).only_enforce_if(used)
+                model.cp.add(model.total(pods) == 0).only_enforce_if(~used)
+            else:
+                chosen.append(used)
+                model.cp.add(model.total(pods) <= model.most(pods) * used)
+        model.cp.add_at_most_one(chosen)
+
+
+@constraint("other-topology-opened")
+def other_topology_opened(model: CountingModel) -> None:
+    """Pods of a subgroup that prefers few domains of another topology are only in opened ones."""
+    for preference, opened in model.opened_elsewhere:
+        for level, key in enumerate(preference.keys):
+            for value, groups in _groups_by_label_value(model, key):
+                if value in opened[level]:
+                    pods = _pods_of_roles(model, preference.roles, groups)
+                    model.cp.add(model.total(pods) <= model.most(pods) * opened[level][value])
 
 
 def _pods_of_roles(

@@ -1,6 +1,6 @@
 """Variables, objective terms, hints and solutions of the counting model."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from ortools.sat.python import cp_model
@@ -19,7 +19,9 @@ from phalanx.solver.objective import (
     TIGHTNESS,
     TRAFFIC,
     UNPLACED,
+    term_keys,
 )
+from phalanx.solver.problem_rules import OtherTopologyPreference
 
 
 class CountingModel:
@@ -27,7 +29,9 @@ class CountingModel:
 
     Only groups with more than one pattern have `used`. Only domains of preferred levels without running
     members are opened. `opened_by_subgroup` pairs each subgroup preference with the domains it opens.
-    `traffic` builds the terms of traffic, `pairs` those of preferences between pods.
+    `opened_elsewhere` pairs each preference of a subgroup for domains of another topology with those it
+    opens, per level. `traffic` builds the terms of traffic, `pairs` those of preferences between
+    pods.
     """
 
     def __init__(self, table: NodeTable, groups: Sequence[NodeGroup]) -> None:
@@ -68,6 +72,10 @@ class CountingModel:
             )
             for preference in table.rows.rules.subgroup_preferences
         ]
+        self.opened_elsewhere = [
+            (preference, [self._openable_values(preference, level) for level in range(len(preference.keys))])
+            for preference in table.rows.rules.other_preferences
+        ]
 
     @property
     def levels(self) -> range:
@@ -106,6 +114,11 @@ class CountingModel:
         domains = dict.fromkeys(group.domains[level] for group in self.groups)
         return {domain: self.count(1) for domain in domains if domain not in known}
 
+    def _openable_values(self, preference: OtherTopologyPreference, level: int) -> dict[str, cp_model.IntVar]:
+        """A boolean for each domain of a level of another topology but the open ones."""
+        values = dict.fromkeys(group.label_values[preference.keys[level]] for group in self.groups)
+        return {value: self.count(1) for value in values if value not in preference.open[level]}
+
 
 def objective_term(model: CountingModel, name: str) -> cp_model.LinearExpr:
     """Return the term of this name. Raises TooLarge when a cost is too large for the model."""
@@ -119,6 +132,9 @@ def objective_term(model: CountingModel, name: str) -> cp_model.LinearExpr:
         return model.traffic.between_domains(model.problem.levels.index(name.removeprefix(TRAFFIC)))
     if name.startswith(TIGHTNESS):
         return _tightness(model)
+    elsewhere = term_keys(model.problem, model.rows.rules)
+    if name in elsewhere:
+        return _domains_elsewhere(model, elsewhere[name])
     if name.startswith(SUBGROUP_DOMAINS):
         return _subgroup_domains(model, model.problem.levels.index(name.removeprefix(SUBGROUP_DOMAINS)))
     return _domains(model, model.problem.levels.index(name.removeprefix(DOMAINS)))
@@ -145,6 +161,18 @@ def _subgroup_domains(model: CountingModel, level: int) -> cp_model.LinearExpr:
     deep = [(preference, opened[level]) for preference, opened in model.opened_by_subgroup if level in opened]
     variables = [variable for _, opened in deep for variable in opened.values()]
     anchored = sum(len(anchored_domains(preference.anchors, level)) for preference, _ in deep)
+    return anchored + model.total(variables)
+
+
+def _domains_elsewhere(model: CountingModel, key: int) -> cp_model.LinearExpr:
+    """Domains of a level of another topology that subgroups with a preference span, added up."""
+    variables: list[cp_model.IntVar] = []
+    anchored = 0
+    for preference, opened in model.opened_elsewhere:
+        if key in preference.keys:
+            level = preference.keys.index(key)
+            variables += opened[level].values()
+            anchored += len(preference.anchored[level])
     return anchored + model.total(variables)
 
 
@@ -186,12 +214,23 @@ def hint(model: CountingModel, found: Placement) -> None:
         for number, (roles, per_level) in enumerate(opened_by_roles):
             if here[:, list(roles)].any():
                 used_domains.update((number, level, group.domains[level]) for level in per_level)
+    _hint_elsewhere(model, placed)
     for number, (_, per_level) in enumerate(opened_by_roles):
         for level, opened in per_level.items():
             for domain, variable in opened.items():
                 model.cp.add_hint(variable, (number, level, domain) in used_domains)
     for terms in (*([model.traffic] if model.traffic else []), *(terms for _, terms in model.pairs)):
         terms.hint(placed)
+
+
+def _hint_elsewhere(model: CountingModel, placed: Mapping[tuple[int, int], int]) -> None:
+    """Hint whether each openable domain of another topology holds placed pods of its subgroup."""
+    for preference, opened in model.opened_elsewhere:
+        groups = [group for (role, group), count in placed.items() if count and role in preference.roles]
+        for key, variables in zip(preference.keys, opened, strict=True):
+            used = {model.groups[group].label_values[key] for group in groups}
+            for value, variable in variables.items():
+                model.cp.add_hint(variable, value in used)
 
 
 def solution(model: CountingModel, solver: cp_model.CpSolver) -> Placement:

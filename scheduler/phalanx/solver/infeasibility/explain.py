@@ -11,7 +11,14 @@ from typing import Final
 from msgspec import Struct, structs
 
 from phalanx.model.resources import Resources
-from phalanx.model.rules import AffinityRule, Budget, SameDomain, SubgroupRule, TopologySpreadRule
+from phalanx.model.rules import (
+    AffinityRule,
+    Budget,
+    OtherTopologyDomain,
+    SameDomain,
+    SubgroupRule,
+    TopologySpreadRule,
+)
 from phalanx.solver.answer_cache import AnswerCache
 from phalanx.solver.infeasibility.feasibility import FeasibilityOracle, feasibility_problem, is_possible
 from phalanx.solver.infeasibility.missing_capacity import (
@@ -172,11 +179,18 @@ def largest_fit(core: PlacementProblem, oracle: FeasibilityOracle) -> LargestFit
 def _step_sizes(core: PlacementProblem) -> tuple[int, ...] | None:
     """Per role, the number of which its count is a multiple; None for segments of several roles."""
     steps = [1] * len(core.roles)
-    for constraint in read_rules(core).subgroup_constraints:
-        if constraint.size > 1 and len(constraint.roles) > 1:
+    rules = read_rules(core)
+    segments = [(constraint.size, constraint.roles) for constraint in rules.subgroup_constraints]
+    segments += [
+        (constraint.rule.size, constraint.owners)
+        for constraint in rules.affinity_constraints
+        if isinstance(constraint.rule, OtherTopologyDomain)
+    ]
+    for size, roles in segments:
+        if size > 1 and len(roles) > 1:
             return None
-        for role in constraint.roles:
-            steps[role] = lcm(steps[role], max(1, constraint.size))
+        for role in roles:
+            steps[role] = lcm(steps[role], max(1, size))
     return tuple(steps)
 
 
@@ -196,7 +210,8 @@ def _conflict(
     """Find a conflict with a deletion filter: drop names while the rest stays infeasible."""
     rules = [rule.name for rule in core.rules if isinstance(rule, Budget)]
     rules += [rule.name for rule in core.rules if isinstance(rule, SameDomain)]
-    rules += [rule.name for rule in core.rules if isinstance(rule, SubgroupRule | AffinityRule)]
+    others = SubgroupRule | OtherTopologyDomain | AffinityRule
+    rules += [rule.name for rule in core.rules if isinstance(rule, others)]
     names = list(dict.fromkeys([*exclusions, *rules, CAPACITY]))
     if oracle.fits(with_only_rules(core, (), exclusions)) is False:
         return (), True

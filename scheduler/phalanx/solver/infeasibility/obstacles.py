@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from msgspec import structs
 
-from phalanx.model.rules import AffinityRule, Budget, Rule, SameDomain, SubgroupRule
+from phalanx.model.rules import AffinityRule, Budget, OtherTopologyDomain, Rule, SameDomain, SubgroupRule
 from phalanx.solver.infeasibility.feasibility import FeasibilityOracle, feasibility_problem
 from phalanx.solver.infeasibility.relaxations import (
     CAPACITY,
@@ -38,7 +38,8 @@ def obstacle_of(rule: Rule) -> Obstacle | None:
     """The obstacle that the rule is part of; None for preferences."""
     if isinstance(rule, Budget):
         return Obstacle.LIMITS
-    if isinstance(rule, SubgroupRule) or (isinstance(rule, SameDomain) and not rule.fixed):
+    is_free = isinstance(rule, SameDomain) and not rule.fixed
+    if is_free or isinstance(rule, SubgroupRule | OtherTopologyDomain):
         return Obstacle.LEVELS
     return Obstacle.AFFINITY if isinstance(rule, AffinityRule | SameDomain) else None
 

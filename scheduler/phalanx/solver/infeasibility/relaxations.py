@@ -12,6 +12,7 @@ from phalanx.model.rules import (
     AffinityRule,
     Budget,
     FewestDomains,
+    OtherTopologyRule,
     PodPairs,
     Rule,
     SubgroupDomain,
@@ -89,7 +90,7 @@ def softened(rule: Rule) -> Rule | None:
         return structs.replace(rule, remaining=NONE)
     if isinstance(rule, SubgroupDomain):
         return SubgroupFewest(name=rule.name, subgroup=rule.subgroup, level=rule.level)
-    if isinstance(rule, SubgroupSegments | AffinityRule | Traffic | PodPairs):
+    if isinstance(rule, SubgroupSegments | OtherTopologyRule | AffinityRule | Traffic | PodPairs):
         return None
     return FewestDomains(name=rule.name, level=rule.level)
 

@@ -1,7 +1,8 @@
 """Greedy search: the largest role first, best fit, in the tightest domains that fit.
 
 It proves nothing, but it is the first incumbent, the hint and the fallback of every longer search. Pods with
-affinity rules are placed together into one domain of the label at a time, the largest first.
+affinity rules, and subgroups that share a domain of another topology, are placed together into one domain of
+the label at a time, the largest first. Segments of another topology are left to CP-SAT.
 """
 
 import itertools
@@ -9,7 +10,12 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from phalanx.model.rules import PodAffinityRule, PodAntiAffinityRule, TopologySpreadRule
+from phalanx.model.rules import (
+    OtherTopologyDomain,
+    PodAffinityRule,
+    PodAntiAffinityRule,
+    TopologySpreadRule,
+)
 from phalanx.solver.arrays import BoolArray, Counts, IntArray, NodeTable, Placement, assignments_of
 from phalanx.solver.checker import violated_rules
 from phalanx.solver.limits import DOMAINS_TRIED_MAX
@@ -126,6 +132,7 @@ def _domain_choices(table: NodeTable, nodes: IntArray) -> Iterator[_ChosenValues
         affinity
         for affinity in table.rows.rules.affinity_constraints
         if isinstance(affinity.rule, PodAffinityRule)
+        or (isinstance(affinity.rule, OtherTopologyDomain) and not affinity.rule.size)
     ]
     domains = [_largest_first(table, nodes, affinity) for affinity in near]
     for label_values in itertools.product(*domains):
@@ -139,6 +146,8 @@ def _largest_first(table: NodeTable, nodes: IntArray, affinity: AffinityConstrai
         fits = int(table.rows.fits[row, list(affinity.owners)].sum())
         if label_value and fits:
             fits_there[label_value] = fits_there.get(label_value, 0) + fits
+    if isinstance(affinity.rule, OtherTopologyDomain) and affinity.rule.existing:
+        return [value for value, _ in affinity.rule.existing if value]
     return sorted(fits_there, key=lambda label_value: (-fits_there[label_value], label_value))
 
 

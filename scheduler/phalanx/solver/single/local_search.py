@@ -26,6 +26,8 @@ def improvements(table: NodeTable, scope: Scope, found: Placement) -> Iterator[P
     rules = table.rows.rules
     if rules.subgroup_constraints or rules.subgroup_preferences or rules.affinity_constraints:
         return
+    if rules.other_preferences:
+        return
     best = _on_all_nodes(scope, found)
     for level in range(scope.depth, rules.preferred_depth):
         while (fewer := _without_a_domain(table, best, level)) is not None:

@@ -44,6 +44,7 @@ def place_on_tree(problem: PlacementProblem) -> Answer | None:
         or rules.subgroup_constraints
         or rules.subgroup_preferences
         or rules.affinity_constraints
+        or rules.other_preferences
         or rules.traffic is not None
         or rules.pairs
     ):
