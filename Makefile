@@ -28,6 +28,8 @@ test: .venv/installed-dev controlplane oracle nodes ## all checks and all tests;
 	$(MAKE) --jobs=2 lint tests
 
 .PHONY: tests
+# The components of control planes live for minutes: collecting garbage less often saves 15 % of their CPU time.
+tests: export GOGC = 400
 tests:
 	$(BIN)/pytest -n $(WORKERS) --maxprocesses=4 --dist=loadgroup $(ARGS)
 

@@ -6,6 +6,7 @@ from tests.controlplane_fixture import (
     control_plane,
     pytest_collection_modifyitems,
     pytest_runtest_makereport,
+    pytest_runtest_teardown,
 )
 from tests.embedded_fixture import embedded_api
 from tests.garbage_collection import pytest_collection_finish
@@ -19,6 +20,7 @@ __all__ = [
     "pytest_collection_finish",
     "pytest_collection_modifyitems",
     "pytest_runtest_makereport",
+    "pytest_runtest_teardown",
     "pytest_sessionfinish",
     "pytest_terminal_summary",
     "quiet",

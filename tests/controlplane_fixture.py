@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import AsyncIterator, Generator
+from itertools import chain
 from typing import Any, Final
 
 import pytest
@@ -11,6 +12,9 @@ from phalanx_controlplane.controlplane import ControlPlane
 
 GATES: Final = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true"
 SERVED: Final = "--runtime-config=scheduling.k8s.io/v1beta1=true,scheduling.k8s.io/v1alpha3=true"
+
+OF_A_GROUP: Final = frozenset({"control_plane", "standing_cluster", "cluster"})
+"""Fixtures with components that all tests of one group share."""
 
 
 def require_binaries() -> None:
@@ -43,6 +47,33 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("controlplane") and not item.get_closest_marker("xdist_group"):
             item.add_marker(pytest.mark.xdist_group("control plane"))
+
+
+def group_of(item: pytest.Item) -> str:
+    """Its group if tests are distributed by group, else empty: xdist appends the name to the ID."""
+    marker = item.get_closest_marker("xdist_group")
+    group = str(marker.args[0]) if marker else ""
+    return group if group and item.nodeid.endswith(f"@{group}") else ""
+
+
+def ends_group(item: pytest.Item, following: pytest.Item | None) -> bool:
+    """Whether this is the last test of a group: a process runs the tests of a group one after the other."""
+    group = group_of(item)
+    return group != "" and (following is None or group_of(following) != group)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, None, None]:
+    """Stop the shared control plane after its last test: it would use CPU until the process ends.
+
+    A fixture cannot have the scope of a group, so those with the scope of the session end here.
+    """
+    yield
+    if ends_group(item, nextitem):
+        definitions = item.session._fixturemanager._arg2fixturedefs
+        for definition in chain.from_iterable(definitions[name] for name in OF_A_GROUP & definitions.keys()):
+            if definition.scope == "session":
+                definition.finish(item._request)  # type: ignore[attr-defined]
 
 
 @pytest.hookimpl(wrapper=True)

@@ -91,13 +91,22 @@ _LONGEST: Final = 2
 
 def private_words(text: str) -> Iterator[tuple[int, str]]:
     """Yield the number of the line and the word or phrase, for each private word of a text."""
-    for number, line in enumerate(ALLOWED.sub(" ", text).splitlines(), start=1):
+    allowed = ALLOWED.sub(" ", text)
+    if not _may_have_private_words(allowed):
+        return
+    for number, line in enumerate(allowed.splitlines(), start=1):
         words = [word.lower() for word in _WORD.findall(line)]
         for place, word in enumerate(words):
             if word in INSTEAD:
                 yield number, word
             if (phrase := " ".join(words[place : place + _LONGEST])) in _PHRASES:
                 yield number, phrase
+
+
+def _may_have_private_words(text: str) -> bool:
+    """Whether the text has a listed word, or both words of a phrase anywhere; nearly no file has."""
+    words = {word.lower() for word in {*_WORD.findall(text)}}
+    return not INSTEAD.keys().isdisjoint(words) or any(words.issuperset(each.split()) for each in _PHRASES)
 
 
 ROOT: Final = Path(__file__).resolve().parent.parent

@@ -18,6 +18,9 @@ from phalanx_controlplane import limits
 
 _PR_SET_PDEATHSIG: Final = 1
 
+_INHERITED: Final = ("PATH", "GOGC")
+"""Environment variables of this process that components get too. GOGC: how rarely Go collects garbage."""
+
 
 class ComponentFailed(Exception):
     """A component ended or was not ready in time. The message contains the end of its log."""
@@ -48,7 +51,7 @@ class Process:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 cwd=home,
-                env={"HOME": str(home), "PATH": os.environ.get("PATH", os.defpath), **(environment or {})},
+                env={"HOME": str(home), "PATH": os.defpath, **_inherited(), **(environment or {})},
                 start_new_session=True,
                 preexec_fn=die_with_parent(),
             )
@@ -88,6 +91,10 @@ class Process:
         while self.running and loop.time() < deadline:
             await asyncio.sleep(limits.CONTROL_PLANE_POLL_S)
         return not self.running
+
+
+def _inherited() -> dict[str, str]:
+    return {name: os.environ[name] for name in _INHERITED if name in os.environ}
 
 
 def die_with_parent() -> Callable[[], None] | None:

@@ -209,7 +209,7 @@ def test_changes_in_each_cycle_do_not_keep_later_gangs_from_being_tried() -> Non
 # --- the same decisions -------------------------------------------------------------------------------------
 
 
-@holds(40)
+@holds(15)
 @given(
     cycles=st.lists(st.lists(st.sampled_from(EVENTS), max_size=12), min_size=2, max_size=8),
     dice=st.randoms(use_true_random=False),
@@ -261,7 +261,7 @@ def test_no_gang_that_fits_is_left(queue: str, gangs: list[tuple[int, int, int, 
     assert Reason.NOT_TRIED_YET not in settled.reasons().values()
 
 
-@holds(30)
+@holds(10)
 @given(gangs=works, dice=st.randoms(use_true_random=False))
 def test_a_crowded_strict_queue_starts_gangs_in_order(
     gangs: list[tuple[int, int, int, str]], dice: random.Random

@@ -19,7 +19,8 @@ from tests.examples import examples
 SEEDS = range(examples(50))
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reasons.md"
 
-pytestmark = pytest.mark.properties
+pytestmark = [pytest.mark.properties, pytest.mark.xdist_group("advice")]
+"""One process makes the refusals."""
 
 
 @cache

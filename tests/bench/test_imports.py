@@ -7,6 +7,9 @@ import pytest
 
 import bench
 
+pytestmark = pytest.mark.xdist_group("imports of benchmarks")
+"""One process imports what they share."""
+
 MODULES = [
     each.name for each in pkgutil.walk_packages(bench.__path__, "bench.") if "__main__" not in each.name
 ]

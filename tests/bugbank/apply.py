@@ -102,18 +102,10 @@ def _simulated(wanted: Simulated) -> Iterator[str]:
 def _drilled(wanted: Drilled) -> Iterator[str]:
     from itertools import islice
 
-    from phalanx_simulator.drills.catalogue import ALL_OPERATIONS
-    from phalanx_simulator.drills.crashes import crash_plans
-    from phalanx_simulator.drills.replies import reply_plans
-    from phalanx_simulator.drills.watch_faults import view_plans
+    from phalanx_simulator.drills.catalogue import plans_of
     from phalanx_simulator.invariants.catalogue import ALL_CHECKS
 
-    act = next(act for act in ALL_OPERATIONS if act.name == wanted.act)
-    plans = {
-        "crashes": lambda: crash_plans(act, seed=1, checks=ALL_CHECKS),
-        "replies": lambda: reply_plans(act, seed=1, checks=ALL_CHECKS),
-        "views": lambda: view_plans(act, seed=1),
-    }[wanted.drill]()
+    plans = plans_of(wanted.drill, seed=1, checks=ALL_CHECKS, operations=(wanted.act,))
     last = wanted.start + wanted.every * wanted.most
     for plan in islice(plans, wanted.start, last, wanted.every):
         problem = plan.outcome(ALL_CHECKS).problem

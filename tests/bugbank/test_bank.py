@@ -17,6 +17,9 @@ from tests.bugbank.mutants import MUTANTS
 from tests.bugbank.run import one_per_catcher
 from tests.bugbank.seeds import AMONG_TESTS, SEEDS
 
+pytestmark = pytest.mark.xdist_group("bug bank")
+"""One process imports everything from which the children are forked."""
+
 CHOSEN = (
     MUTANTS if os.environ.get("PHALANX_SOAK") else one_per_catcher(one for one in MUTANTS if not one.slow)
 )

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-import yaml
 
+from tests import fast_yaml
 from tests.cli.conftest import Phalanx
 
 NODES = """
@@ -46,7 +46,7 @@ def write(path: Path, version: str, spec: str) -> str:
     group = f"- {{apiVersion: {version}, kind: PodGroup, metadata: {{name: g}}, spec: {{{spec}}}}}\n"
     file = path / "in.yaml"
     text = NODES + (f"{kai}\n" if version == KAI else "") + group + PODS_OF[version]
-    file.write_text(yaml.safe_dump_all(yaml.safe_load(text)))
+    file.write_text(fast_yaml.safe_dump_all(fast_yaml.safe_load(text)))
     return str(file)
 
 
@@ -76,7 +76,7 @@ def test_the_placements_are_those_of_the_originals(
     before = write(tmp_path, version, spec)
     converted = phalanx("convert", "-f", before)
     assert converted.code == 0
-    documents = list(yaml.safe_load_all(converted.out))
+    documents = list(fast_yaml.safe_load_all(converted.out))
     groups = [each["apiVersion"] for each in documents if each["kind"] == "PodGroup"]
     assert groups == ["scheduling.phalanx.dev/v1alpha1"]
     after = tmp_path / "out.yaml"
@@ -120,8 +120,8 @@ def test_pod_templates_are_converted(phalanx: Phalanx, tmp_path: Path) -> None:
     template = {"metadata": meta, "spec": {"schedulerName": "phalanx", "containers": [{"name": "main"}]}}
     job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": {"template": template}}
     file = tmp_path / "in.yaml"
-    file.write_text(yaml.safe_dump(job))
-    converted = yaml.safe_load(phalanx("convert", "-f", str(file)).out)
+    file.write_text(fast_yaml.safe_dump(job))
+    converted = fast_yaml.safe_load(phalanx("convert", "-f", str(file)).out)
     assert converted["spec"]["template"]["metadata"] == {
         "annotations": {},
         "labels": {"scheduling.phalanx.dev/pod-group": "g"},
@@ -130,7 +130,7 @@ def test_pod_templates_are_converted(phalanx: Phalanx, tmp_path: Path) -> None:
 
 def queue(**spec: object) -> str:
     root = {"apiVersion": VOLCANO, "kind": "Queue", "metadata": {"name": "root"}, "spec": {"weight": 1}}
-    return yaml.safe_dump_all([root, {**root, "metadata": {"name": "q"}, "spec": spec}])
+    return fast_yaml.safe_dump_all([root, {**root, "metadata": {"name": "q"}, "spec": spec}])
 
 
 def test_queues_of_volcano_are_converted(phalanx: Phalanx, tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_queues_of_volcano_are_converted(phalanx: Phalanx, tmp_path: Path) -> No
     amounts = {"capability": {"cpu": "8"}, "deserved": {"cpu": 4}}
     file.write_text(queue(weight=2, parent="root", reclaimable=True, priority=3, guarantee={}, **amounts))
     done = phalanx("convert", "-f", str(file))
-    (converted,) = yaml.safe_load_all(done.out)
+    (converted,) = fast_yaml.safe_load_all(done.out)
     assert (converted["kind"], converted["metadata"], done.err) == ("Queue", {"name": "q"}, "")
     assert converted["spec"] == {"weight": 2, "priority": 3, "limit": {"cpu": "8"}, "guarantee": {"cpu": 4}}
     file.write_text(done.out)
@@ -162,9 +162,9 @@ def test_a_converted_queue_decides_as_the_one_that_is_read(
     main = {"name": "main", "resources": {"requests": {"cpu": "1"}}}
     spec = {"schedulerName": "phalanx", "containers": [main]}
     pods = [{**pod, "metadata": {**pod["metadata"], "name": name}, "spec": spec} for name in "ab"]  # type: ignore[dict-item]
-    text = yaml.safe_dump_all([*yaml.safe_load(NODES), *pods])
+    text = fast_yaml.safe_dump_all([*fast_yaml.safe_load(NODES), *pods])
     read, converted, config = (tmp_path / name for name in ("read.yaml", "converted.yaml", "config.yaml"))
-    read.write_text(yaml.safe_dump({**body, "kind": "Queue", "metadata": {"name": "q"}}))
+    read.write_text(fast_yaml.safe_dump({**body, "kind": "Queue", "metadata": {"name": "q"}}))
     done = phalanx("convert", "-f", str(read))
     assert done.code == 0
     converted.write_text(f"{text}---\n{done.out}")
@@ -206,7 +206,7 @@ def test_other_fields_of_queues_are_errors(
 def test_jobs_of_volcano_are_errors(phalanx: Phalanx, tmp_path: Path) -> None:
     file = tmp_path / "in.yaml"
     body = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "j"}}
-    file.write_text(yaml.safe_dump(body))
+    file.write_text(fast_yaml.safe_dump(body))
     done = phalanx("convert", "-f", str(file))
     assert done.code == 2
     assert "Job" in done.err

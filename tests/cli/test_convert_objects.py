@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
+from tests import fast_yaml
 from tests.cli.conftest import Done, Phalanx
 
 Object = dict[str, Any]
@@ -31,7 +31,7 @@ RACK, POD = (
 
 def convert(phalanx: Phalanx, path: Path, *documents: Object) -> Done:
     file = path / "in.yaml"
-    file.write_text(yaml.safe_dump_all(documents))
+    file.write_text(fast_yaml.safe_dump_all(documents))
     return phalanx("convert", "-f", str(file))
 
 
@@ -39,7 +39,7 @@ def converted(phalanx: Phalanx, path: Path, *documents: Object) -> Object:
     """The last object."""
     done = convert(phalanx, path, *documents)
     assert done.code == 0, done.err
-    found: Object = list(yaml.safe_load_all(done.out))[-1]
+    found: Object = list(fast_yaml.safe_load_all(done.out))[-1]
     return found
 
 
@@ -100,7 +100,7 @@ def test_a_hard_tier_needs_no_lower_one(phalanx: Phalanx, tmp_path: Path) -> Non
     done = convert(
         phalanx, tmp_path, TOPOLOGY, volcano(minMember=1, networkTopology={"highestTierName": "pod"})
     )
-    (_, group) = yaml.safe_load_all(done.out)
+    (_, group) = fast_yaml.safe_load_all(done.out)
     assert group["spec"]["topology"] == {"name": "net", "required": "pod"}
     assert "note: " in done.err
     assert "no level is preferred" in done.err
@@ -134,7 +134,7 @@ def test_a_pod_without_a_task_is_an_error_beside_minimums_of_tasks(phalanx: Phal
 )
 def test_what_is_left_out_is_a_note(phalanx: Phalanx, tmp_path: Path, group: Object, field: str) -> None:
     done = convert(phalanx, tmp_path, group)
-    (found,) = yaml.safe_load_all(done.out)
+    (found,) = fast_yaml.safe_load_all(done.out)
     assert found["spec"] == {"minMember": 1}
     assert done.err.startswith("note: ")
     assert f"PodGroup g: {field}: is left out" in done.err
@@ -324,7 +324,7 @@ def test_what_stays_and_means_nothing_is_a_note(phalanx: Phalanx, tmp_path: Path
     assert done.code == 0
     for path in ("metadata", "spec.template.metadata"):
         assert f"Job x: {path}.labels[kai.scheduler/node-pool]: is left as it is" in done.err
-    (found,) = yaml.safe_load_all(done.out)
+    (found,) = fast_yaml.safe_load_all(done.out)
     assert found["metadata"]["labels"] == labels
 
 
@@ -341,4 +341,4 @@ def test_an_object_of_no_other_scheduler_stays_as_it_is(phalanx: Phalanx, tmp_pa
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"volcano.sh/x": "y"}},
     ]
     done = convert(phalanx, tmp_path, *objects)
-    assert (list(yaml.safe_load_all(done.out)), done.err) == (objects, "")
+    assert (list(fast_yaml.safe_load_all(done.out)), done.err) == (objects, "")

@@ -8,8 +8,8 @@ from typing import Any
 
 import jsonschema
 import pytest
-import yaml
 
+from tests import fast_yaml
 from tests.cli.conftest import Phalanx
 from tests.hash_seeds import printed
 
@@ -19,7 +19,7 @@ SCHEMA = json.loads(files("phalanx.cli").joinpath("decide.schema.json").read_tex
 
 
 def objects_of(name: str) -> list[dict[str, Any]]:
-    return yaml.safe_load((SCENARIOS / f"{name}.yaml").read_text())["items"]
+    return fast_yaml.safe_load((SCENARIOS / f"{name}.yaml").read_text())["items"]
 
 
 @pytest.mark.parametrize("path", ALL, ids=lambda path: path.stem)
@@ -51,7 +51,7 @@ def test_the_order_of_documents_does_not_matter_if_timestamps_are_given(path: Pa
         ]
     outputs = set()
     for seed in range(3):
-        outputs.add(phalanx("decide", "-f", "-", stdin=yaml.safe_dump_all(items)).out)
+        outputs.add(phalanx("decide", "-f", "-", stdin=fast_yaml.safe_dump_all(items)).out)
         random.Random(seed).shuffle(items)
     assert len(outputs) == 1
 
@@ -115,7 +115,7 @@ def test_the_time_is_the_latest_in_the_input_or_the_option(
         ([heard, group], ()),
         ([heard, group], ("--now", "2026-11-01T02:00:00+01:00")),
     ):
-        assert phalanx("decide", "-f", "-", *arguments, stdin=yaml.safe_dump_all(items)).code == 0
+        assert phalanx("decide", "-f", "-", *arguments, stdin=fast_yaml.safe_dump_all(items)).code == 0
     start_of_2000, november = 946_684_800_000, 1_793_491_200_000
     assert seen == [start_of_2000, november, november + 5_000, november + 3_600_000]
 

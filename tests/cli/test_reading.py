@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-import yaml
 
+from tests import fast_yaml
 from tests.cli.conftest import Phalanx
 
 NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": 2}}}
@@ -29,11 +29,11 @@ def without_kind(item: dict[str, object]) -> dict[str, object]:
 
 
 FORMS = {
-    "documents": yaml.safe_dump_all(OBJECTS),
-    "documents with empty ones": "---\n# nothing\n---\n" + yaml.safe_dump_all(OBJECTS) + "\n---\n",
-    "List in YAML": yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": OBJECTS}),
+    "documents": fast_yaml.safe_dump_all(OBJECTS),
+    "documents with empty ones": "---\n# nothing\n---\n" + fast_yaml.safe_dump_all(OBJECTS) + "\n---\n",
+    "List in YAML": fast_yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": OBJECTS}),
     "List in JSON": json.dumps({"apiVersion": "v1", "kind": "List", "items": OBJECTS}),
-    "lists of kinds": yaml.safe_dump_all(
+    "lists of kinds": fast_yaml.safe_dump_all(
         [
             {"apiVersion": "v1", "kind": "NodeList", "items": [without_kind(NODE)]},
             {"apiVersion": "v1", "kind": "PodList", "items": [without_kind(each) for each in OBJECTS[1:]]},
@@ -47,8 +47,8 @@ FORMS = {
         }
     ),
     "JSON documents": "\n---\n".join(map(json.dumps, OBJECTS)),
-    "with a byte order mark": "\ufeff" + yaml.safe_dump_all(OBJECTS),
-    "with nulls": yaml.safe_dump_all([{**each, "status": each.get("status")} for each in OBJECTS]),
+    "with a byte order mark": "\ufeff" + fast_yaml.safe_dump_all(OBJECTS),
+    "with nulls": fast_yaml.safe_dump_all([{**each, "status": each.get("status")} for each in OBJECTS]),
 }
 
 
@@ -78,7 +78,7 @@ def test_several_files_and_folders(phalanx: Phalanx, tmp_path: Path) -> None:
 
 
 def decided(phalanx: Phalanx, *objects: object, arguments: tuple[str, ...] = ()) -> object:
-    return phalanx("decide", "-f", "-", *arguments, stdin=yaml.safe_dump_all(objects))
+    return phalanx("decide", "-f", "-", *arguments, stdin=fast_yaml.safe_dump_all(objects))
 
 
 def test_the_order_of_documents_replaces_missing_timestamps(phalanx: Phalanx) -> None:

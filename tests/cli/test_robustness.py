@@ -6,23 +6,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from phalanx.cli.app import main
 from phalanx.resources import data_dir
 
+from tests import fast_yaml
 from tests.cli.test_convert_objects import JOB_SET, RAY_JOB, of_kind
 from tests.examples import holds
 
 SCENARIOS = Path(__file__).resolve().parent.parent / "scenarios"
 NAMES = ("bound-volume", "inconsistent-gang", "node-affinity-operators", "queue-limit-per-flavor", "taints")
 OBJECTS = [
-    item for name in NAMES for item in yaml.safe_load((SCENARIOS / f"{name}.yaml").read_text())["items"]
+    item for name in NAMES for item in fast_yaml.safe_load((SCENARIOS / f"{name}.yaml").read_text())["items"]
 ] + [
     document
     for path in sorted((data_dir("crds") / "examples" / "valid").glob("*.yaml"))
-    for document in yaml.safe_load_all(path.read_text())
+    for document in fast_yaml.safe_load_all(path.read_text())
 ]
 SPARK = of_kind(
     "sparkoperator.k8s.io/v1beta2",
@@ -58,7 +58,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 OTHERS = [
     item
     for name in ("volcano-subgroups", "volcano-topology", "kai")
-    for item in yaml.safe_load((SCENARIOS / f"{name}.yaml").read_text())["items"]
+    for item in fast_yaml.safe_load((SCENARIOS / f"{name}.yaml").read_text())["items"]
 ] + [JOB_SET, RAY_JOB, SPARK, VOLCANO_QUEUE, KAI_QUEUE]
 """Objects of other projects, and workloads with pods of theirs."""
 

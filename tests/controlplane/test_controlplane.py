@@ -105,9 +105,10 @@ async def test_a_service_account_has_only_the_permissions_of_its_roles(control_p
 async def test_two_control_planes_run_side_by_side_and_survive_an_apiserver_restart(
     control_plane: ControlPlane,
 ) -> None:
-    async with ControlPlane.start(kwok=False, kube_scheduler=KubeScheduler()) as other:
+    async with ControlPlane.start(kube_scheduler=KubeScheduler()) as other:
         assert other.url != control_plane.url
         async with other.session() as session:
+            await kube_scheduler_places_pods(session)
             await create_many(session, [fake_node("only-here")])
         await other.restart_apiserver(kill=True)
         async with other.session() as session, control_plane.session() as first:
@@ -121,29 +122,18 @@ async def test_two_control_planes_run_side_by_side_and_survive_an_apiserver_rest
     assert not other.run_folder.exists()
 
 
-async def test_kube_scheduler_places_pods_on_fake_nodes() -> None:
-    require_binaries()
-    async with ControlPlane.start(kube_scheduler=KubeScheduler()) as plane, plane.session() as session:
-        pods = [fake_pod(f"p{number}", scheduler_name="default-scheduler") for number in range(100)]
-        await create_many(session, [*(fake_node(f"n{number}") for number in range(10)), *pods])
+async def kube_scheduler_places_pods(session: aiohttp.ClientSession) -> None:
+    pods = [fake_pod(f"p{number}", scheduler_name="default-scheduler") for number in range(100)]
+    await create_many(session, [*(fake_node(f"n{number}") for number in range(10)), *pods])
 
-        async def all_running() -> bool:
-            found = await get(session, "/api/v1/namespaces/default/pods?fieldSelector=status.phase=Running")
-            return len(found["items"]) == len(pods)
+    async def all_running() -> bool:
+        found = await get(session, "/api/v1/namespaces/default/pods?fieldSelector=status.phase=Running")
+        return len(found["items"]) == len(pods)
 
-        await until(all_running)
+    await until(all_running)
 
 
-async def test_the_logs_of_a_failed_run_are_kept() -> None:
-    require_binaries()
-    with pytest.raises(RuntimeError) as failure:
-        async with ControlPlane.start(kwok=False, controller_manager=False):
-            raise RuntimeError("inside")
-    kept = Path(failure.value.__notes__[0].split()[-1])
-    assert "kube-apiserver.log" in {path.name for path in kept.iterdir()}
-
-
-async def test_no_process_outlives_a_killed_owner() -> None:
+async def test_no_process_outlives_a_killed_owner_and_the_logs_of_a_failed_run_are_kept() -> None:
     require_binaries()
     up = [sys.executable, "-m", "phalanx_controlplane", "up"]
     owner = subprocess.Popen(up, stdout=subprocess.PIPE, text=True)
@@ -160,8 +150,11 @@ async def test_no_process_outlives_a_killed_owner() -> None:
         return not processes_of(run_folder)
 
     await until(gone)
-    async with ControlPlane.start(kwok=False, controller_manager=False):
-        assert not run_folder.exists(), "the next start must remove the folder of a dead owner"
+    with pytest.raises(RuntimeError, match="folder of the dead owner exists: False") as failure:
+        async with ControlPlane.start(kwok=False, controller_manager=False):
+            raise RuntimeError(f"folder of the dead owner exists: {run_folder.exists()}")
+    kept = Path(failure.value.__notes__[0].split()[-1])
+    assert "kube-apiserver.log" in {path.name for path in kept.iterdir()}
 
 
 def processes_of(run_folder: Path) -> list[int]:

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-import yaml
+from tests import fast_yaml
 
 Document = dict[str, Any]
 
@@ -12,7 +12,7 @@ DEPLOY = REPOSITORY / "deploy"
 
 
 def kustomization(folder: Path) -> Document:
-    found: Document = yaml.safe_load((folder / "kustomization.yaml").read_text())
+    found: Document = fast_yaml.safe_load((folder / "kustomization.yaml").read_text())
     return found
 
 
@@ -21,7 +21,7 @@ def resources(folder: Path) -> list[Document]:
     found: list[Document] = []
     for name in kustomization(folder)["resources"]:
         path = folder / name
-        found += resources(path) if path.is_dir() else yaml.safe_load_all(path.read_text())
+        found += resources(path) if path.is_dir() else fast_yaml.safe_load_all(path.read_text())
     return found
 
 

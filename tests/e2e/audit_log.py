@@ -86,7 +86,9 @@ class AuditLog:
         return AuditLog(self._folder, start=self._log.stat().st_size)
 
     def _bytes(self) -> bytes:
-        return self._log.read_bytes()[self._start :]
+        with self._log.open("rb") as log:
+            log.seek(self._start)
+            return log.read()
 
     def entries(self) -> list[Entry]:
         """All entries. A line that a killed API server did not finish is left out."""

@@ -29,6 +29,8 @@ KINDS: Final = (
 """In the order of deletion: what owns or uses something comes before it."""
 
 TIMEOUT_S: Final = 120
+TOO_MANY_REQUESTS: Final = 429
+RETRY_S: Final = 0.2
 MERGE: Final = {"Content-Type": "application/merge-patch+json"}
 AT_ONCE: Final = {"gracePeriodSeconds": "0", "propagationPolicy": "Background"}
 
@@ -58,9 +60,15 @@ def _name(found: Manifest) -> str:
 
 
 async def _listed(session: aiohttp.ClientSession, kind: str) -> list[Manifest]:
-    async with session.get(kind, raise_for_status=True) as answer:
-        items: list[Manifest] = (await answer.json())["items"]
-        return items
+    """All objects of a kind. The API server answers 429 while it prepares the storage of a new definition."""
+    while True:
+        async with session.get(kind) as answer:
+            if answer.status == TOO_MANY_REQUESTS:
+                await asyncio.sleep(RETRY_S)
+                continue
+            answer.raise_for_status()
+            items: list[Manifest] = (await answer.json())["items"]
+            return items
 
 
 async def _release(session: aiohttp.ClientSession, kind: str, found: Manifest) -> None:

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from phalanx.cli.app import main
 from phalanx.model.api.kinds import KINDS
 
+from tests import fast_yaml
 from tests.hostile.harness import Cluster, add_healthy, check_healthy, event
 
 FOLDER = Path(__file__).resolve().parent / "handmade"
 CASES: list[dict[str, Any]] = [
-    case for path in sorted(FOLDER.glob("*.yaml")) for case in yaml.safe_load(path.read_text())
+    case for path in sorted(FOLDER.glob("*.yaml")) for case in fast_yaml.safe_load(path.read_text())
 ]
 
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("foreign plugins")]
+"""One process installs the distribution."""
 
 FOREIGN = Path(__file__).parent / "foreign"
 POOL = "acme.example/pool"

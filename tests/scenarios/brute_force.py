@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
 from phalanx.cli.app import main
+
+from tests import fast_yaml
 
 FOLDER = Path(__file__).parent
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -33,7 +34,7 @@ class Cluster:
     """The nodes of a scenario, its pods with a node, and those without."""
 
     def __init__(self, name: str) -> None:
-        items = yaml.safe_load((FOLDER / f"{name}.yaml").read_text())["items"]
+        items = fast_yaml.safe_load((FOLDER / f"{name}.yaml").read_text())["items"]
         self.nodes = {one["metadata"]["name"]: one for one in items if one["kind"] == "Node"}
         pods = [one for one in items if one["kind"] == "Pod"]
         self.there = [(pod, pod["spec"]["nodeName"]) for pod in pods if "nodeName" in pod["spec"]]

@@ -6,8 +6,8 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 import pytest
-import yaml
 
+from tests import fast_yaml
 from tests.scenarios.brute_force import CASES, FOLDER, Cluster, decided, key_of
 
 
@@ -41,5 +41,5 @@ def test_every_assignment_of_the_gpus_has_both_halves_on_one() -> None:
 
 
 def _expected(name: str) -> dict[str, Any]:
-    expected: dict[str, Any] = yaml.safe_load((FOLDER / f"{name}.expect.yaml").read_text())
+    expected: dict[str, Any] = fast_yaml.safe_load((FOLDER / f"{name}.expect.yaml").read_text())
     return expected

@@ -23,8 +23,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from phalanx.cli.app import main
+
+from tests import fast_yaml
 
 FOLDER = Path(__file__).parent
 SCENARIOS = sorted(path for path in FOLDER.glob("*.yaml") if not path.name.endswith(".expect.yaml"))
@@ -46,7 +47,7 @@ def decide(path: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
 
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
 def test_scenario(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    expected = yaml.safe_load(path.with_suffix(".expect.yaml").read_text())
+    expected = fast_yaml.safe_load(path.with_suffix(".expect.yaml").read_text())
     code, output = decide(path, capsys)
     assert code == expected.get("exit", 0)
     cycles: Cycles = json.loads(output)["cycles"]
@@ -78,7 +79,7 @@ def check_gpus(cycles: Cycles, expected: dict[str, int]) -> None:
 
 
 def check_counts(binds: dict[str, str], expected: dict[str, Any], path: Path) -> None:
-    items = yaml.safe_load(path.read_text())["items"] if expected else []
+    items = fast_yaml.safe_load(path.read_text())["items"] if expected else []
     labels = {
         item["metadata"]["name"]: {**item["metadata"].get("labels", {}), "node": item["metadata"]["name"]}
         for item in items

@@ -15,12 +15,18 @@ from tests.controlplane_fixture import require_binaries
 from tests.e2e.scheduler_process import install, scheduler
 from tests.site.console import Command, File, comparable, run, steps
 
+pytestmark = pytest.mark.xdist_group("tutorials")
+"""All of them: large groups start first, and the pages on a cluster take longest of all tests."""
+
 TUTORIALS = Path(__file__).resolve().parents[2] / "docs" / "tutorials"
 ON_A_CLUSTER = ("start", "share-64-gpus", "two-racks", "operate")
 """Pages whose commands need a cluster, in the order in which they follow each other."""
 
 READ_TIMEOUT_S = 30
 """How long after a command the cluster may take to reach the state that the page shows."""
+
+READ_PAUSE_S = 0.3
+"""Between two reads: a kubectl that starts again at once takes a whole core."""
 
 OFFLINE = ("ray-and-spark", "from-volcano", "from-kai", "from-kueue")
 
@@ -47,6 +53,7 @@ def printed_by(command: Command, folder: Path, environment: dict[str, str]) -> s
         as_shown = comparable(printed) == comparable(command.output)
         if as_shown or not command.line.startswith("kubectl get") or time.monotonic() > deadline:
             return printed
+        time.sleep(READ_PAUSE_S)
 
 
 def environment() -> dict[str, str]:
@@ -55,7 +62,6 @@ def environment() -> dict[str, str]:
 
 
 @pytest.mark.controlplane
-@pytest.mark.xdist_group("tutorials")
 async def test_tutorials_on_a_cluster(tmp_path: Path) -> None:
     require_binaries()
     if shutil.which("kubectl") is None:

@@ -10,6 +10,7 @@ import yaml
 from cyclopts import Parameter
 
 from phalanx.cli.exits import BadInput, Exit
+from phalanx.framework.strict_yaml import FAST_LOADER
 from phalanx.limits import (
     CRD_ESTABLISHED_POLL_S,
     CRD_ESTABLISHED_TIMEOUT_S,
@@ -67,7 +68,7 @@ async def _install(*, kubeconfig: str | None, context: str | None) -> int:
             transport = cluster.transport(connections=1)
             try:
                 for path in _files():
-                    await _apply(Client(transport), yaml.safe_load(path.read_text()))
+                    await _apply(Client(transport), yaml.load(path.read_text(), FAST_LOADER))
             finally:
                 await transport.close()
     except (NoCluster, ApiError, RequestNotSent, OutcomeUnknown, TimeoutError) as error:

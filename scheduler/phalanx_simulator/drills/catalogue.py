@@ -1,10 +1,11 @@
 """All drills by name."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
 from typing import Final
 
 from phalanx_simulator.drills.crashes import crash_plans
-from phalanx_simulator.drills.drill import Playable
+from phalanx_simulator.drills.drill import Outcome, Plan, Playable, play
 from phalanx_simulator.drills.load_faults import FULL, TENTH, load_plans
 from phalanx_simulator.drills.operations import OPERATIONS, Operation
 from phalanx_simulator.drills.preemption_operations import PREEMPTION_OPERATIONS
@@ -16,13 +17,16 @@ from phalanx_simulator.invariants.check import Check
 ALL_OPERATIONS: Final = (*OPERATIONS, *PREEMPTION_OPERATIONS)
 """Every operation that is repeated with faults."""
 
-Plans = Callable[[Operation, int, tuple[type[Check], ...]], Iterator[Playable]]
+Undisturbed = Callable[[], Outcome]
+"""Runs the operation without a fault: most drills need its steps or its requests."""
+
+Plans = Callable[[Operation, int, Undisturbed], Iterator[Plan]]
 
 OPERATION_DRILLS: Final[Mapping[str, Plans]] = {
-    "crashes": lambda operation, seed, checks: crash_plans(operation, seed=seed, checks=checks),
-    "replies": lambda operation, seed, checks: reply_plans(operation, seed=seed, checks=checks),
-    "races": lambda operation, seed, checks: race_plans(operation, seed=seed, checks=checks),
-    "views": lambda operation, seed, _checks: view_plans(operation, seed=seed),
+    "crashes": lambda operation, seed, played: crash_plans(operation, seed=seed, undisturbed=played()),
+    "replies": lambda operation, seed, played: reply_plans(operation, seed=seed, undisturbed=played()),
+    "races": lambda operation, seed, played: race_plans(operation, seed=seed, undisturbed=played()),
+    "views": lambda operation, seed, _played: view_plans(operation, seed=seed),
 }
 """F1, F3, F9 at every bind, and F2 of the fault matrix: each operation with each of their faults."""
 
@@ -48,4 +52,5 @@ def plans_of(
         return
     for operation in ALL_OPERATIONS:
         if not operations or operation.name in operations:
-            yield from OPERATION_DRILLS[drill](operation, seed, checks)
+            undisturbed = partial(play, operation, seed=seed, checks=checks)
+            yield from OPERATION_DRILLS[drill](operation, seed, undisturbed)

@@ -6,22 +6,20 @@ It is killed, frozen for longer than its Lease lasts, or partitioned for as long
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from phalanx_simulator.drills.drill import Fault, Plan, Strike, play
+from phalanx_simulator.drills.drill import Fault, Outcome, Plan, Strike
 from phalanx_simulator.drills.operations import Operation
 from phalanx_simulator.hosts.replica import Process, Replica
-from phalanx_simulator.invariants.check import Check
 from phalanx_simulator.runs.world import World
 
 _AWAY_S: Final = 20.0
 """Longer than a Lease, so that the other replica leads when the failed one resumes."""
 
 
-def crash_plans(operation: Operation, *, seed: int, checks: tuple[type[Check], ...]) -> Iterator[Plan]:
-    """A plan for each step and each failure.
+def crash_plans(operation: Operation, *, seed: int, undisturbed: Outcome) -> Iterator[Plan]:
+    """A plan for each step of the undisturbed run and each failure.
 
     Raises RuntimeError if the operation fails without a fault.
     """
-    undisturbed = play(operation, seed=seed, checks=checks)
     if undisturbed.problem is not None:
         raise RuntimeError(f"{operation.name} without any fault: {undisturbed.problem}")
     for step in range(undisturbed.steps):

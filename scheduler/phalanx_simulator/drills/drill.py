@@ -233,13 +233,18 @@ def play_together(plans: Sequence[Plan], *, checks: tuple[type[Check], ...], tak
 
 @contextmanager
 def _sharing_memory() -> Iterator[None]:
-    """Exclude existing objects from garbage collection, which would copy their pages in every child."""
+    """Exclude existing objects from garbage collection, which would copy their pages in every child.
+
+    If the caller has excluded objects for good, all stay excluded: the collector cannot distinguish them.
+    """
+    is_callers = gc.get_freeze_count() > 0
     gc.collect()
     gc.freeze()
     try:
         yield
     finally:
-        gc.unfreeze()
+        if not is_callers:
+            gc.unfreeze()
 
 
 class _Branches:

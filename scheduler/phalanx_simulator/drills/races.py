@@ -10,12 +10,11 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from phalanx_simulator.drills.drill import Fault, Missed, Plan, Strike, play
+from phalanx_simulator.drills.drill import Fault, Missed, Outcome, Plan, Strike
 from phalanx_simulator.drills.operations import Operation
 from phalanx_simulator.embedded.store import Key, Object
 from phalanx_simulator.hosts.host import State
 from phalanx_simulator.hosts.network import Effect, Exchange, Rule
-from phalanx_simulator.invariants.check import Check
 from phalanx_simulator.invariants.facts import NodeFact, node_fact
 from phalanx_simulator.runs.world import World
 
@@ -54,10 +53,9 @@ class Race(Struct, frozen=True):
     seconds: float = _DELAY_S
 
 
-def race_plans(operation: Operation, *, seed: int, checks: tuple[type[Check], ...]) -> Iterator[Plan]:
-    """A plan for each bind of the operation and each race."""
-    requests = play(operation, seed=seed, checks=checks).requests
-    for occurrence in range(sum(path.endswith(_BINDING) for _, path in requests)):
+def race_plans(operation: Operation, *, seed: int, undisturbed: Outcome) -> Iterator[Plan]:
+    """A plan for each bind of the undisturbed run and each race."""
+    for occurrence in range(sum(path.endswith(_BINDING) for _, path in undisturbed.requests)):
         for race in RACES:
             yield Plan(
                 f"{operation.name}: {race.name} #{occurrence}", operation, seed, race_at(race, occurrence)

@@ -7,10 +7,9 @@ from typing import Final
 from msgspec import Struct
 from phalanx.model.api.kinds import KINDS, WATCHED_KINDS
 
-from phalanx_simulator.drills.drill import Fault, Plan, Strike, play
+from phalanx_simulator.drills.drill import Fault, Outcome, Plan, Strike
 from phalanx_simulator.drills.operations import Operation
 from phalanx_simulator.hosts.network import WATCH, Effect, Rule
-from phalanx_simulator.invariants.check import Check
 from phalanx_simulator.runs.world import World
 
 _STATUSES: Final = (401, 403, 404, 409, 410, 422, 429, 500, 503, 504)
@@ -39,10 +38,10 @@ REPLIES: Final = (
 )
 
 
-def reply_plans(operation: Operation, *, seed: int, checks: tuple[type[Check], ...]) -> Iterator[Plan]:
-    """A plan for each kind of request, each occurrence and each reply."""
+def reply_plans(operation: Operation, *, seed: int, undisturbed: Outcome) -> Iterator[Plan]:
+    """A plan for each kind of request of the undisturbed run, each occurrence and each reply."""
     counts: dict[tuple[str, str], int] = {}
-    for method, path in play(operation, seed=seed, checks=checks).requests:
+    for method, path in undisturbed.requests:
         sort = (method, _sort_of(path))
         counts[sort] = counts.get(sort, 0) + 1
     for kind in _WATCHED:

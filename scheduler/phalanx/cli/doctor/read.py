@@ -12,6 +12,7 @@ from phalanx.cli.doctor.checks.rights import granted
 from phalanx.cli.doctor.installation import Installation, Right, Values
 from phalanx.cli.reading import NotRead, Reader
 from phalanx.clock import Clock
+from phalanx.framework.strict_yaml import FAST_LOADER
 from phalanx.kube.errors import ApiError
 from phalanx.limits import READ_TIMEOUT_S, WRITE_TIMEOUT_S
 from phalanx.model.api.core import Lease
@@ -91,7 +92,7 @@ async def _rights(reader: Reader, settings: Installation) -> dict[Right, bool]:
 
 
 def _roles_in(name: str) -> Iterator[Values]:
-    for document in yaml.safe_load_all((data_dir("base") / name).read_text()):
+    for document in yaml.load_all((data_dir("base") / name).read_text(), FAST_LOADER):
         if "rules" in document:
             yield document
 
@@ -128,4 +129,4 @@ async def _is_allowed(reader: Reader, settings: Installation, right: Right) -> b
 def _packaged_crds() -> Iterator[Values]:
     for path in sorted(data_dir("crds").glob("*.yaml")):
         if path.name != "kustomization.yaml":
-            yield yaml.safe_load(path.read_text())
+            yield yaml.load(path.read_text(), FAST_LOADER)

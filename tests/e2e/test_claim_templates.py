@@ -1,12 +1,11 @@
 """Claims of a template, from the API server to the bind and back, with Kubernetes' own claim controller."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
 import pytest
-import pytest_asyncio
 from msgspec.structs import replace
 from phalanx.kube.binding import Bound
 from phalanx.kube.connect import connect
@@ -24,27 +23,17 @@ from phalanx.model.devices.cluster import ClusterDevices, DeviceState, grants
 from phalanx.model.devices.matching import Matcher
 from phalanx.model.devices.pod_claims import Unresolved
 from phalanx.model.names import NodeName, PodUid
-from phalanx_controlplane.components import CONTROLLERS
-from phalanx_controlplane.controlplane import ControlPlane
 
-from tests.controlplane_fixture import require_binaries
+from tests.e2e.conftest import Cluster
 from tests.fake_objects import fake_node, fake_pod
 from tests.kube.faults import FaultyTransport
 from tests.kube.test_binder import binding, placement
 from tests.kube.world import World
 
-pytestmark = pytest.mark.controlplane
+pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("e2e")]
 
 DRIVER = "gpu.example.com"
 RESOURCES = "/apis/resource.k8s.io/v1"
-
-
-@pytest_asyncio.fixture
-async def plane() -> AsyncIterator[ControlPlane]:
-    require_binaries()
-    controllers = ",".join((*CONTROLLERS, "resourceclaim-controller"))
-    async with ControlPlane.start(controller_manager_flags=(f"--controllers={controllers}",)) as started:
-        yield started
 
 
 async def until(done: Callable[[], Awaitable[Any]]) -> Any:
@@ -112,8 +101,10 @@ async def decided(world: World) -> list[Bind]:
     return binds
 
 
-async def test_claims_of_a_template_are_allocated_and_given_back(plane: ControlPlane) -> None:
-    async with connect(kubeconfig=str(plane.kubeconfig_path)) as cluster:
+async def test_claims_of_a_template_are_allocated_and_given_back(
+    shared_cluster: Cluster,
+) -> None:
+    async with connect(kubeconfig=str(shared_cluster.plane.kubeconfig_path)) as cluster:
         transport = cluster.transport(connections=8)
         world = World(transport, namespace="claims")
         await world.create_namespace()
