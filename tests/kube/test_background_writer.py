@@ -15,13 +15,13 @@ from tests.write_context import NoTransport, write_context
 
 @asynccontextmanager
 async def writing(
-    reports: Reports, *, binds_idle: asyncio.Event | None = None
+    reports: Reports, *, none_due: asyncio.Event | None = None
 ) -> AsyncIterator[BackgroundWriter]:
-    idle = binds_idle or asyncio.Event()
-    if binds_idle is None:
+    idle = none_due or asyncio.Event()
+    if none_due is None:
         idle.set()
     queue = WriteQueue("status", 3, 100, "STATUS_WAITING_MAX", per_second=1000, burst=100)
-    writer = BackgroundWriter(write_context(NoTransport(), reports=reports), queue, binds_idle=idle)
+    writer = BackgroundWriter(write_context(NoTransport(), reports=reports), queue, none_due=idle)
     task = asyncio.create_task(writer.run())
     try:
         yield writer
@@ -99,12 +99,12 @@ async def test_a_dropped_write_is_not_repeated(monkeypatch: pytest.MonkeyPatch) 
 
 
 async def test_a_write_that_yields_to_binds_can_be_dropped() -> None:
-    journal, binds_idle = Journal(), asyncio.Event()
-    async with writing(Reports(), binds_idle=binds_idle) as writer:
+    journal, none_due = Journal(), asyncio.Event()
+    async with writing(Reports(), none_due=none_due) as writer:
         writer.put("a", journal.write("a"))
         await turns()
         assert writer.drop("a"), "the bind must wait for the write"
-        binds_idle.set()
+        none_due.set()
         await writer.idle.wait()
         assert journal.lines == []
 

@@ -21,11 +21,11 @@ class EventWriting:
     def __init__(self, world: World, transport: FaultyTransport, *, waiting: int, period: float) -> None:
         self.world = world
         self.reports = Reports()
-        self.binds_idle = asyncio.Event()
-        self.binds_idle.set()
+        self.none_due = asyncio.Event()
+        self.none_due.set()
         context = write_context(transport, reports=self.reports)
         queue = WriteQueue("event", 2, waiting, "EVENTS_WAITING_MAX", per_second=1000, burst=100)
-        self.writer = BackgroundWriter(context, queue, binds_idle=self.binds_idle)
+        self.writer = BackgroundWriter(context, queue, none_due=self.none_due)
         source = EventSource(controller="phalanx", instance="phalanx-one")
         self.events = PodEvents(context, writer=self.writer, source=source, repeat_period=period)
 
@@ -169,21 +169,21 @@ async def test_a_refused_event_is_counted_and_blocks_nothing(
 
 async def test_too_many_events_drop_the_oldest(world: World, transport: FaultyTransport) -> None:
     async with event_writing(world, transport, waiting=2) as writing:
-        writing.binds_idle.clear()
+        writing.none_due.clear()
         pods = [await writing.pod(name) for name in ("a", "b", "c", "d", "e")]
         for pod in pods:
             writing.events.scheduled(pod, node="n1")
         assert writing.reports.counts["limit EVENTS_WAITING_MAX"] == 3
-        writing.binds_idle.set()
+        writing.none_due.set()
         assert len(await writing.of("e")) == 1
         assert await writing.of("a") == []
 
 
 async def test_events_wait_while_binds_are_under_way(world: World, transport: FaultyTransport) -> None:
     async with event_writing(world, transport) as writing:
-        writing.binds_idle.clear()
+        writing.none_due.clear()
         writing.events.scheduled(await writing.pod("a"), node="n1")
         await asyncio.sleep(0.05)
         assert transport.count("POST", "/events") == 0
-        writing.binds_idle.set()
+        writing.none_due.set()
         assert len(await writing.of("a")) == 1

@@ -43,7 +43,7 @@ class StatusWriting:
         self.fence = SwitchFence()
         context = write_context(transport, reports=self.reports, fence=self.fence)
         queue = WriteQueue("status", 2, 100, "STATUS_WAITING_MAX", per_second=1000, burst=100)
-        self.writer = BackgroundWriter(context, queue, binds_idle=idle)
+        self.writer = BackgroundWriter(context, queue, none_due=idle)
         self.status = StatusWriter(context, writer=self.writer)
 
     async def pod(self, name: str) -> Pod:

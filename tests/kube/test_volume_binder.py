@@ -114,11 +114,32 @@ async def test_no_pod_is_bound_before_all_claims_are(world: World, transport: Fa
         await claims.looked(20)
         assert transport.count("POST", "/binding") == 0
         assert not bench.outcomes
+        assert bench.binder.none_due.is_set(), "status and events need not wait for volumes"
+        assert not bench.binder.idle.is_set()
         del claims.of_pod["b"]
         await bench.settled()
         assert bench.outcomes == {bind.name: Bound(bind) for bind in plan.binds}
     assert transport.count("PATCH", "/persistentvolumeclaims/") == 2
     assert [await claims.selected(pod) for pod in "ab"] == ["n1", "n1"]
+
+
+async def test_binds_are_due_while_only_some_gangs_wait_for_claims(
+    world: World, transport: FaultyTransport
+) -> None:
+    claims = Claims(world)
+    await claims.create("a")
+    async with binding(world, transport, unbound_claims=claims.unbound) as bench:
+        waits, goes = await bench.gang("a"), await bench.gang("b")
+        bench.binder.submit(waits)
+        await claims.until_selected("a")
+        await bench.binder.none_due.wait()
+        bench.binder.submit(goes)
+        assert not bench.binder.none_due.is_set()
+        await bench.binder.none_due.wait()
+        assert bench.outcomes == {"b": Bound(goes.binds[0])}
+        del claims.of_pod["a"]
+        await bench.settled()
+        assert bench.binder.none_due.is_set()
 
 
 @pytest.mark.parametrize("fault", [not_sent, applied_but_lost, answer(500), answer(429), answer(401)])

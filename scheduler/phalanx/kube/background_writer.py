@@ -58,15 +58,15 @@ class _Item:
 class BackgroundWriter:
     """Accepts writes with `put`, works while `run` runs."""
 
-    def __init__(self, context: WriteContext, queue: WriteQueue, *, binds_idle: asyncio.Event) -> None:
-        """`binds_idle` is set while no bind is pending."""
+    def __init__(self, context: WriteContext, queue: WriteQueue, *, none_due: asyncio.Event) -> None:
+        """`none_due` is set while no bind can be sent."""
         self.idle = asyncio.Event()
         self.idle.set()
         self._context = context
         self._queue = queue
         self._reports = context.reports
         self._rate_limiter = RateLimiter(per_second=queue.per_second, burst=queue.burst, clock=context.clock)
-        self._binds_idle = binds_idle
+        self._none_due = none_due
         self._pending: dict[Hashable, _Item] = {}
         self._in_flight: dict[Hashable, _Item] = {}
         self._backing_off: dict[Hashable, _Item] = {}
@@ -145,11 +145,11 @@ class BackgroundWriter:
 
     async def _yield_to_binds(self) -> None:
         """Wait until no bind is pending, but not for ever: users read events and status meanwhile."""
-        if self._binds_idle.is_set():
+        if self._none_due.is_set():
             return
         try:
             async with asyncio.timeout(BACKGROUND_YIELD_MAX_S):
-                await self._binds_idle.wait()
+                await self._none_due.wait()
         except TimeoutError:
             return
 

@@ -83,7 +83,11 @@ class Binder:
     ) -> None:
         """`concurrency` bounds the binds in flight, `per_second` their rate."""
         self.idle = asyncio.Event()
-        self.idle.set()
+        """Set while no bind is open."""
+        self.none_due = asyncio.Event()
+        """Set while no bind can be sent: all that are open wait until claims of their gangs are bound."""
+        self._waiting: set[PodUid] = set()
+        """Pods with open binds whose gangs wait for volumes, which may take minutes."""
         self._context = context
         self._client = context.client
         self._fence = context.fence
@@ -100,6 +104,7 @@ class Binder:
         self._gangs = 0
         self._stopping = False
         self._throttled: PodUid | None = None
+        self._check_idle()
 
     def submit(self, placement: Placement, *, pod_group: PodGroupRef | None = None) -> None:
         """Accept the binds of a gang and return at once; `pod_group` where the gang has such an object.
@@ -118,7 +123,7 @@ class Binder:
         for index, bind in enumerate(placement.binds):
             self._open[bind.pod] = PodJob(gang, bind, index, self._new_backoff())
         if placement.binds:
-            self.idle.clear()
+            self._check_idle()
             self._reports.writes_pending("bind", len(self._open))
             self._put_gang(gang)
 
@@ -223,8 +228,12 @@ class Binder:
                 self._finish(pod, refused if is_cause else BindAborted(pod.bind, str(error)))
             self._release_volumes(gang)
         else:
-            if not gang.volumes.are_bound:
+            if gang.volumes.are_bound:
+                self._waiting.difference_update(pod.bind.pod for pod in self._pods_of(gang))
+            else:
+                self._waiting.update(pod.bind.pod for pod in self._pods_of(gang))
                 asyncio.get_running_loop().call_later(CLAIM_CHECK_PERIOD_S, self._put_gang, gang)
+            self._check_idle()
         return gang.volumes.are_bound
 
     def _must_end(self, gang: GangJob) -> bool:
@@ -400,6 +409,7 @@ class Binder:
     def _finish(self, pod: PodJob, outcome: BindOutcome) -> None:
         if self._open.pop(pod.bind.pod, None) is None:
             return
+        self._waiting.discard(pod.bind.pod)
         seconds = self._context.clock.monotonic() - pod.first_sent if pod.first_sent else 0.0
         self._reports.writes_pending("bind", len(self._open))
         self._reports.bind_finished(_OUTCOME_NAMES[type(outcome)], seconds=seconds)
@@ -432,18 +442,25 @@ class Binder:
 
     def _unbind(self, unbound: UnboundJob) -> None:
         self._unbound.add(unbound.bind.pod)
-        self.idle.clear()
+        self._check_idle()
         self._put_unbound(unbound)
 
     def _put_unbound(self, unbound: UnboundJob) -> None:
         self._queue.put_nowait((*unbound.rank, unbound))
 
     def _check_idle(self) -> None:
-        if not self._open and not self._unbound:
-            self.idle.set()
+        _set_or_clear(self.idle, is_set=not self._open and not self._unbound)
+        _set_or_clear(self.none_due, is_set=len(self._waiting) == len(self._open) and not self._unbound)
 
     def _new_backoff(self) -> Backoff:
         return self._context.backoff(first=BIND_BACKOFF_FIRST_S, longest=BIND_BACKOFF_LONGEST_S)
+
+
+def _set_or_clear(event: asyncio.Event, *, is_set: bool) -> None:
+    if is_set:
+        event.set()
+    else:
+        event.clear()
 
 
 _OUTCOME_NAMES: Final[dict[type[BindOutcome], str]] = {

@@ -68,9 +68,9 @@ class Reporter:
         state: ClusterState,
         names: TenantNames,
         source: EventSource,
-        binds_idle: asyncio.Event,
+        none_due: asyncio.Event,
     ) -> None:
-        """`source` is shown with events; `binds_idle` is set while no bind is pending."""
+        """`source` is shown with events; `none_due` is set while no bind can be sent."""
         self._state = state
         self._names = names
         self._clock = context.clock
@@ -83,12 +83,12 @@ class Reporter:
         self._status_writer = BackgroundWriter(
             context,
             WriteQueue("status", STATUS_CONCURRENCY, STATUS_WAITING_MAX, "STATUS_WAITING_MAX"),
-            binds_idle=binds_idle,
+            none_due=none_due,
         )
         self._event_writer = BackgroundWriter(
             context,
             WriteQueue("event", EVENT_CONCURRENCY, EVENTS_WAITING_MAX, "EVENTS_WAITING_MAX"),
-            binds_idle=binds_idle,
+            none_due=none_due,
         )
         self._status = StatusWriter(context, writer=self._status_writer, on_lost=self._write_lost)
         self._job_sizes = JobSizeWriter(context, writer=self._status_writer)

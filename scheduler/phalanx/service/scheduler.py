@@ -100,7 +100,7 @@ class Scheduler:
             state=self._state,
             names=names,
             source=EventSource(controller=parts.controller, instance=parts.identity.name),
-            binds_idle=self._binder.idle,
+            none_due=self._binder.none_due,
         )
         confirmations = BindConfirmations(parts.cache, parts.clock, parts.metrics)
         self._state.on_pods = confirmations.seen
