@@ -19,14 +19,16 @@ def leftover_claims(claims: Iterable[Claim], waiting: Callable[[PodUid], Pod | N
     `waiting` returns pods of this scheduler that have no node, not even an assumed one. A claim that is
     reserved for a pod which is gone is left to kube-controller-manager, and so is one of a pod of another
     scheduler. The owner of a claim is what a tenant has written: it counts only if the pod names the claim as
-    its own.
+    its own, or if the claim says that it is for extended resources, as in kube-scheduler.
     """
     found: dict[PodUid, tuple[Pod, list[ClaimGrant]]] = {}
     for claim in claims:
         for uid in holders(claim):
             pod = waiting(PodUid(uid))
             if pod is not None and _is_for(claim, pod):
-                grant = ClaimGrant(claim.namespace, claim.name, claim.uid, claim.allocation)
+                grant = ClaimGrant(
+                    claim.namespace, claim.name, claim.uid, claim.allocation, is_special=claim.is_special
+                )
                 found.setdefault(pod.uid, (pod, []))[1].append(grant)
     return tuple(
         GiveBack(uid, pod.namespace, pod.name, tuple(grants)) for uid, (pod, grants) in found.items()
@@ -34,9 +36,14 @@ def leftover_claims(claims: Iterable[Claim], waiting: Callable[[PodUid], Pod | N
 
 
 def holders(claim: Claim | None) -> tuple[str, ...]:
-    """UIDs of the pods for which the claim is reserved; without any, of its owner if it is allocated."""
+    """UIDs of the pods for which the claim is reserved; without any, of its owner if it is allocated.
+
+    A claim for extended resources is always held for its owner.
+    """
     if claim is None:
         return ()
+    if claim.is_special and claim.owner:
+        return tuple(dict.fromkeys((claim.owner, *claim.reserved_for)))
     is_held = claim.allocation is not None and not claim.reserved_for and claim.owner
     return (claim.owner,) if is_held else tuple(dict.fromkeys(claim.reserved_for))
 
@@ -44,4 +51,5 @@ def holders(claim: Claim | None) -> tuple[str, ...]:
 def _is_for(claim: Claim, pod: Pod) -> bool:
     if pod.namespace != claim.namespace:
         return False
-    return pod.uid in claim.reserved_for or claim.name in own_claims(pod.device_claims)
+    is_own = claim.name in own_claims(pod.device_claims) or (claim.is_special and claim.owner == pod.uid)
+    return is_own or pod.uid in claim.reserved_for

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final, TypeVar
 
 from phalanx.model.api import core, devices
+from phalanx.model.api.values import seconds
 from phalanx.model.conversion.selectors import read_selector
 from phalanx.model.devices.claims import (
     ALL_DEVICES,
@@ -28,6 +29,7 @@ from phalanx.model.devices.pools import (
     Slice,
     TaintRule,
 )
+from phalanx.model.extended_resources import ANNOTATION
 from phalanx.model.pods import Toleration
 from phalanx.model.resources import InvalidQuantity, billionths
 
@@ -182,6 +184,7 @@ def read_device_class(written: devices.DeviceClass) -> DeviceClass:
         name=written.metadata.name,
         selectors=_selectors(written.spec.selectors, "spec", wrong),
         extended_resource=written.spec.extended_resource_name or "",
+        created=seconds(written.metadata.creation_timestamp),
         problems=tuple(f"DeviceClass {written.metadata.name}: {each}" for each in wrong),
     )
 
@@ -198,6 +201,7 @@ def read_resource_claim(written: devices.ResourceClaim) -> Claim:
         unbound=_unbound(written.status),
         reserved_for=tuple(each.uid for each in written.status.reserved_for),
         owner=next((each.uid for each in meta.owner_references if each.controller), ""),
+        is_special=meta.annotations.get(ANNOTATION) == "true",
         deleting=meta.deletion_timestamp is not None,
     )
 
