@@ -1,4 +1,4 @@
-"""Random small clusters in which a pod requests extended resources that devices, nodes, both or none offer."""
+"""Random small clusters in which a pod requests extended resources that devices or nodes may offer."""
 
 from typing import Any, Final
 
