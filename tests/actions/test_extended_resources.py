@@ -150,6 +150,16 @@ def test_members_with_different_requests_share_a_node() -> None:
     assert len(devices(play.place())) == 3
 
 
+def test_members_with_different_requests_have_a_node_each_where_it_offers_some_of_the_resources() -> None:
+    one, two = gang("g", 1, gpu=1, nic=1), gang("g", 2, gpu=2, nic=1)
+    group = written("PodGroup", "g", spec={"minMember": 2})
+    nodes = [(node(name, nic=2), slice_on(name, *"xyz")) for name in ("a", "b")]
+    play = Play(device_class("gpu", GPU), device_class("nic", NIC), *nodes[0], group, one[1], two[2])
+    assert not play.place()
+    play.apply(*nodes[1])
+    assert len({bind.node for bind in play.place()}) == 2
+
+
 @pytest.mark.parametrize("first", ["class", "gang"])
 def test_a_class_may_come_later(first: str) -> None:
     parts = [(device_class("gpu", GPU),), gang("g", 1, gpu=1)]
@@ -191,17 +201,15 @@ def test_the_claim_of_the_api_takes_the_place_of_the_decided_one() -> None:
     (bind,) = play.place()
     play.apply(claim())
     assert len(take_snapshot(play.cache).devices.claims) == 2
-    check, placement = CachePlacementCheck(play.cache, SchedulerConfig()), play.cache.pod(bind.pod)
-    assert placement is not None
-    state = play.cache.node_state(bind.node)
+    pod, state = play.cache.pod(bind.pod), play.cache.node_state(bind.node)
+    assert pod is not None
     assert state is not None
-    assert check is not None
-    assert not play.cache.device_conflict(placement, state.node)
+    assert not play.cache.device_conflict(pod, state.node)
     assert not play.apply(claim(device="a0")).devices_freed
     assert [each.name for each in take_snapshot(play.cache).devices.claims] == ["made"]
-    assert not play.cache.device_conflict(placement, state.node)
+    assert not play.cache.device_conflict(pod, state.node)
     play.apply(claim(name="other", device="a0", owner="stranger"))
-    assert "in use by another claim" in play.cache.device_conflict(placement, state.node)
+    assert "in use by another claim" in play.cache.device_conflict(pod, state.node)
 
 
 def test_a_claim_of_an_earlier_attempt_is_given_back_before_the_next() -> None:
