@@ -177,7 +177,8 @@ class DeviceTables:
         """A pod was added, changed or removed, of any scheduler."""
         pod = new or old
         assert pod is not None
-        if pod.extended is not None and self._extended.replace(pod.uid, new):
+        had_some = old is not None and old.extended is not None
+        if (had_some or pod.extended is not None) and self._extended.replace(pod.uid, new):
             self._view = None
         if pod.device_claims or (old is not None and old.device_claims):
             were, needed = self._pods.are_any, self.needed

@@ -103,8 +103,10 @@ class NodeTable:
         """A lost node frees no capacity, but its gangs may need recovery."""
         name = NodeName(key[1])
         self._stale[name] = None
-        self._offers.subtract(_extended(old))
-        self._offers.update(_extended(new))
+        before, after = _extended(old), _extended(new)
+        if before != after:
+            self._offers.subtract(before)
+            self._offers = +self._offers + Counter(after)
         log.node(name)
         if old is not None and (new is None or _may_lose_pods(old, new)):
             log.mark_may_unblock()
