@@ -13,8 +13,15 @@ from phalanx.model.names import PodUid
 from phalanx.model.pods import Pod
 
 
-def leftover_claims(claims: Iterable[Claim], waiting: Callable[[PodUid], Pod | None]) -> tuple[GiveBack, ...]:
+def leftover_claims(
+    claims: Iterable[Claim],
+    waiting: Callable[[PodUid], Pod | None],
+    naming: Callable[[Claim], Iterable[PodUid]] = lambda _: (),
+) -> tuple[GiveBack, ...]:
     """By pod, the claims that are reserved for it, and its own that are allocated.
+
+    A claim whose devices have failed, and which is reserved for nobody, is given back for one of the pods
+    that wait for it: `naming` returns the pods that name a claim.
 
     `waiting` returns pods of this scheduler that have no node, not even an assumed one. A claim that is
     reserved for a pod which is gone is left to kube-controller-manager, and so is one of a pod of another
@@ -23,9 +30,10 @@ def leftover_claims(claims: Iterable[Claim], waiting: Callable[[PodUid], Pod | N
     """
     found: dict[PodUid, tuple[Pod, list[ClaimGrant]]] = {}
     for claim in claims:
-        for uid in holders(claim):
+        users = _first(naming(claim), waiting) if is_useless(claim) else ()
+        for uid in dict.fromkeys((*holders(claim), *users)):
             pod = waiting(PodUid(uid))
-            if pod is not None and _is_for(claim, pod):
+            if pod is not None and (uid in users or _is_for(claim, pod)):
                 grant = ClaimGrant(
                     claim.namespace, claim.name, claim.uid, claim.allocation, is_special=claim.is_special
                 )
@@ -33,6 +41,15 @@ def leftover_claims(claims: Iterable[Claim], waiting: Callable[[PodUid], Pod | N
     return tuple(
         GiveBack(uid, pod.namespace, pod.name, tuple(grants)) for uid, (pod, grants) in found.items()
     )
+
+
+def is_useless(claim: Claim) -> bool:
+    """Whether nobody can or does use the devices of the claim."""
+    return claim.has_failed and not claim.reserved_for
+
+
+def _first(uids: Iterable[PodUid], waiting: Callable[[PodUid], Pod | None]) -> tuple[PodUid, ...]:
+    return tuple(sorted(uid for uid in uids if waiting(uid) is not None))[:1]
 
 
 def holders(claim: Claim | None) -> tuple[str, ...]:

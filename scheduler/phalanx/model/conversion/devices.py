@@ -191,14 +191,15 @@ def read_device_class(written: devices.DeviceClass) -> DeviceClass:
 
 def read_resource_claim(written: devices.ResourceClaim) -> Claim:
     """A claim. Claims of one template have equal specs."""
-    meta = written.metadata
+    meta, (unbound, has_failed) = written.metadata, _unbound(written.status)
     return Claim(
         namespace=meta.namespace,
         name=meta.name,
         uid=meta.uid,
         spec=read_claim_spec(written.spec),
         allocation=_allocation(written.status.allocation),
-        unbound=_unbound(written.status),
+        unbound=unbound,
+        has_failed=has_failed,
         reserved_for=tuple(each.uid for each in written.status.reserved_for),
         owner=next((each.uid for each in meta.owner_references if each.controller), ""),
         is_special=meta.annotations.get(ANNOTATION) == "true",
@@ -323,9 +324,11 @@ def _allocation(written: devices.AllocationResult | None) -> Allocation | None:
     )
 
 
-def _unbound(status: devices.ResourceClaimStatus) -> str:
-    """Why pods cannot use the allocated devices yet, by their binding conditions; empty if they can."""
+def _unbound(status: devices.ResourceClaimStatus) -> tuple[str, bool]:
+    """Why pods cannot use the allocated devices yet, by their binding conditions, and whether they never can;
+    empty if they can."""
     found = {(each.driver, each.pool, each.device, each.share_id): each for each in status.devices}
+    missing = ""
     for each in status.allocation.devices.results if status.allocation is not None else ():
         if each.binding_conditions:
             known = found.get((each.driver, each.pool, each.device, each.share_id))
@@ -334,8 +337,8 @@ def _unbound(status: devices.ResourceClaimStatus) -> str:
             )
             failed = next((one for one in each.binding_failure_conditions if one in true), "")
             if failed:
-                return f"device {each.device}: its binding condition {failed} says that it failed"
-            missing = next((one for one in each.binding_conditions if one not in true), "")
-            if missing:
-                return f"device {each.device}: its binding condition {missing} is not true yet"
-    return ""
+                return f"device {each.device}: its binding condition {failed} says that it failed", True
+            lacking = next((one for one in each.binding_conditions if one not in true), "")
+            if lacking and not missing:
+                missing = f"device {each.device}: its binding condition {lacking} is not true yet"
+    return missing, False

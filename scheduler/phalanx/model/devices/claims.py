@@ -110,6 +110,7 @@ class Allocation(Struct, frozen=True, gc=False):
 class Claim(Struct, frozen=True, gc=False):
     """A ResourceClaim. `reserved_for`: UIDs of the pods and groups that may use it. `owner`: the UID of the
     pod for which it was made, if there is one. `unbound`: why allocated devices cannot be used yet.
+    `has_failed`: they never can: a binding condition says so.
     `is_special`: a scheduler made it for extended resources of its owner."""
 
     namespace: str
@@ -121,6 +122,7 @@ class Claim(Struct, frozen=True, gc=False):
     owner: str = ""
     deleting: bool = False
     unbound: str = ""
+    has_failed: bool = False
     is_special: bool = False
 
     def __str__(self) -> str:
