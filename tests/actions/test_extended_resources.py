@@ -8,9 +8,10 @@ from phalanx.cache.cache import Cache
 from phalanx.cache.events import Applied, Assumed, Changes, Deleted, Forgotten, Relisted
 from phalanx.cycle import Engine
 from phalanx.framework.config import SchedulerConfig
+from phalanx.framework.session import Session
 from phalanx.model.api.kinds import DEVICE_KINDS, KINDS
 from phalanx.model.decisions import Bind, CycleResult
-from phalanx.model.names import PodUid
+from phalanx.model.names import NodeName, PodUid
 from phalanx.service.write_checks import CachePlacementCheck
 
 from tests.cache.world import new_cache, take_snapshot
@@ -220,3 +221,18 @@ def test_a_claim_of_an_earlier_attempt_is_given_back_before_the_next() -> None:
     assert [(each.name, each.is_special) for each in held.grants] == [("made", True)]
     play.apply(Deleted("ResourceClaim", "team", "made"))
     assert len(play.place()) == 1
+
+
+def test_pods_with_different_requests_on_a_node_get_what_each_requests() -> None:
+    one, two = gang("g", 1, gpu=1), gang("g", 2, gpu=2)
+    group = written("PodGroup", "g", spec={"minMember": 2})
+    play = Play(node("a"), device_class("gpu", GPU), slice_on("a", "a0", "a1", "a2"), group, one[1], two[2])
+    session = Session(take_snapshot(play.cache), SchedulerConfig())
+    (found,) = session.gangs.values()
+    granting = session.devices.allocate(session.nodes[NodeName("a")].node, found.members)
+    assert granting is not None
+    counts = {
+        uid: [len(each.allocation.devices) for each in grants if each.allocation is not None]
+        for uid, grants in granting.granted.items()
+    }
+    assert counts == {"uid-g-0": [1], "uid-g-1": [2]}

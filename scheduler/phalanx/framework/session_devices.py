@@ -207,12 +207,12 @@ class SessionDevices:
                 if claim.allocation is None
             }
             taken |= devices_of(tuple(shared.values()))
-        special = self._special(need, node)
-        claims = [self._own_claims(pod, special) for pod in pods]
+        special = {pod.uid: self._special(self.needs.of(pod.shape), node) for pod in pods}
+        claims = [self._own_claims(pod, special[pod.uid]) for pod in pods]
         own = self._one_by_one(node, pods, claims, taken) or self._together(node, pods, claims, taken)
         if own is None:
             return None
-        granted = {pod.uid: self._in_order(pod, own[pod.uid], shared, special) for pod in pods}
+        granted = {pod.uid: self._in_order(pod, own[pod.uid], shared, special[pod.uid]) for pod in pods}
         return Granting(granted, self._taken_by(node, own, shared), shared)
 
     def _claims(self, pod: Pod) -> tuple[Claim, ...]:
