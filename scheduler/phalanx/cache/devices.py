@@ -218,10 +218,11 @@ class DeviceTables:
         for each in grants:
             if each.special is not None:
                 self._make(pod, each, log)
+        existing = [each for each in grants if each.special is None]
         decided = {
             each.uid: each.allocation
-            for each in grants
-            if each.allocation is not None and each.special is None and not self._is_allocated(each)
+            for each in existing
+            if each.allocation is not None and not self._is_allocated(each)
         }
         if decided:
             self._claims_of[pod] = tuple(decided)
