@@ -12,6 +12,7 @@ from phalanx.framework.session import Session
 from phalanx.model.api.kinds import DEVICE_KINDS, KINDS
 from phalanx.model.decisions import Bind, CycleResult
 from phalanx.model.names import NodeName, PodUid
+from phalanx.model.reasons import Reason
 from phalanx.service.write_checks import CachePlacementCheck
 
 from tests.cache.world import new_cache, take_snapshot
@@ -236,3 +237,13 @@ def test_pods_with_different_requests_on_a_node_get_what_each_requests() -> None
         for uid, grants in granting.granted.items()
     }
     assert counts == {"uid-g-0": [1], "uid-g-1": [2]}
+
+
+def test_the_limit_of_a_queue_counts_devices_and_what_nodes_offer_alike() -> None:
+    queue = written("Queue", "q", metadata={"namespace": ""}, spec={"limit": {GPU: 2}})
+    gangs = [gang(name, 1, gpu=1) for name in ("g", "h", "i")]
+    for some in gangs:
+        some[0] = written("PodGroup", some[0].object.metadata.name, spec={"minMember": 1, "queue": "q"})
+    play = Play(queue, node("a", gpu=1), *TWO_NODES[1:], *[event for some in gangs for event in some])
+    assert sorted(bind.node for bind in play.place()) == ["a", "b"]
+    assert play.decide().verdicts[0].reason is Reason.QUEUE_LIMIT
