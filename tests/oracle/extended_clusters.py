@@ -45,7 +45,8 @@ def cases_with_extended_resources(draw: Draw) -> Case:
     )
     pod, claims = objects[-1], [each for each in objects if each["metadata"]["name"] == "own"]
     if claims:
-        pod["spec"]["resourceClaims"] = [{"name": "own", "resourceClaimName": "own"}]
+        pod["spec"]["resourceClaims"] = [{"name": "own", "resourceClaimTemplateName": "template"}]
+        pod["status"] = {"resourceClaimStatuses": [{"name": "own", "resourceClaimName": "own"}]}
     return Case(objects=objects, hard_weight=1)
 
 
@@ -99,11 +100,13 @@ def _used_claim(number: int, pool: str, device: str) -> Document:
 
 @st.composite
 def _claims(draw: Draw) -> list[Document]:
-    """Perhaps a claim that the pod names itself."""
+    """Perhaps a claim that was made for the pod from a template."""
     if not rarely(draw, 4):
         return []
     spec = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpus", "count": 1}}]}}
-    return [document("ResourceClaim", "own", namespaced=True, spec=spec)]
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "asker", "uid": "Pod-asker", "controller": True}
+    about = {"ownerReferences": [owner]}
+    return [document("ResourceClaim", "own", namespaced=True, metadata=about, spec=spec)]
 
 
 @st.composite
