@@ -277,3 +277,37 @@ def test_nothing_is_assumed_for_a_claim_that_is_allocated_already() -> None:
     cache.apply(claim())
     assert claims(cache)[0].allocation is None
     cache.check_invariants()
+
+
+def failing(*, users: tuple[str, ...] = (), is_true: str = "True") -> Applied:
+    """An allocated claim of two devices, of which one is not attached yet and one never will be."""
+    conditions = {"bindingConditions": ["attached"], "bindingFailureConditions": ["broken"]}
+    results = [RESULT | conditions | {"device": each} for each in ("gpu-0", "gpu-1")]
+    known = {"type": "broken", "status": is_true}
+    states = [{**dict(list(results[1].items())[1:4]), "conditions": [known]}]
+    status = {
+        "allocation": {"devices": {"results": results}},
+        "reservedFor": [{"resource": "pods", "name": user, "uid": user} for user in users],
+        "devices": states,
+    }
+    meta = {"namespace": "team", "name": "c", "uid": "uid-c"}
+    return Applied(msgspec.convert({"metadata": meta, "status": status}, ResourceClaim))
+
+
+def test_devices_whose_binding_has_failed_are_given_back() -> None:
+    """Else the pods that name the claim would wait for ever."""
+    naming = pod()
+    naming = msgspec.structs.replace(
+        naming,
+        spec=msgspec.structs.replace(
+            naming.spec, resource_claims=(core.PodResourceClaim("gpu", resource_claim_name="c"),)
+        ),
+    )
+    cache = new_cache(naming)
+    cache.apply_all([failing(), *[Relisted(kind, ()) for kind in DEVICE_KINDS if kind != "ResourceClaim"]])
+    cache.check_invariants()
+    assert [grant.name for each in cache.leftover_claims() for grant in each.grants] == ["c"]
+    for other in (failing(is_true="False"), failing(users=("of-another-scheduler",)), claim()):
+        cache.apply(other)
+        cache.check_invariants()
+        assert not cache.leftover_claims()

@@ -45,3 +45,17 @@ def test_a_claim_whose_owner_is_invented_is_left_alone() -> None:
 
 def test_a_claim_that_another_pod_uses_is_left_alone() -> None:
     assert not held("made", users=("other",))
+
+
+def test_devices_that_failed_are_given_back_once_for_a_pod_that_waits_for_them() -> None:
+    pod = waiting()
+    claim = Claim("team", "shared", "uid", ClaimSpec(), ALLOCATION, has_failed=True)
+
+    def given(claim: Claim, *uids: str) -> list[tuple[str, str]]:
+        found = leftover_claims([claim], {pod.uid: pod}.get, lambda _: [PodUid(uid) for uid in uids])
+        return [(each.pod, grant.name) for each in found for grant in each.grants]
+
+    assert given(claim, "of-another-scheduler", "g-0") == [("g-0", "shared")]
+    assert not given(claim, "of-another-scheduler")
+    assert not given(replace(claim, has_failed=False), "g-0")
+    assert not given(replace(claim, reserved_for=("other",)), "g-0")

@@ -23,7 +23,7 @@ Document = dict[str, Any]
 
 
 def test_every_yaml_block_is_an_example() -> None:
-    assert PAGE.count("```yaml") == len(BLOCKS) == 2
+    assert PAGE.count("```yaml") == len(BLOCKS) == 3
 
 
 def test_members_get_two_large_devices_of_one_numa_node(tmp_path: Path) -> None:
@@ -57,6 +57,16 @@ def test_members_share_the_channel_that_reaches_enough_nodes(tmp_path: Path) -> 
     binds = _binds(tmp_path, job, [*pods, claim, *channels, _class("channel.example.com")])
     assert sorted(bind.node for bind in binds) == ["b", "c", "d", "e"]
     assert {each.device[1] for bind in binds for each in _devices(bind)} == {"right"}
+
+
+def test_members_get_devices_for_an_extended_resource(tmp_path: Path) -> None:
+    """Each node has four devices, so it takes two members."""
+    device_class, job = yaml.safe_load_all(BLOCKS["extended.yaml"])
+    pods = [_pod(job, index) for index in range(4)]
+    slices = [_gpus("a", "80Gi"), _gpus("b", "80Gi")]
+    binds = _binds(tmp_path, job, [*pods, device_class, *slices])
+    assert sorted(bind.node for bind in binds) == ["a", "a", "b", "b"]
+    assert all(len(_devices(bind)) == 2 for bind in binds)
 
 
 def _binds(folder: Path, job: Document, objects: list[Document]) -> list[Bind]:

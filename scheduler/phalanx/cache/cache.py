@@ -137,6 +137,8 @@ class Cache:
         log = ChangeLog()
         for event in events:
             self._take(event, log)
+        if self._nodes.are_listed:
+            self._devices.seek_classes(self._nodes.is_offered, log)
         if log.queues_changed:
             self._gangs.queues_changed(self._cluster_objects.queue_rules(), log)
         if log.capacity_grew:
@@ -181,6 +183,7 @@ class Cache:
         if event.kind in self._kinds:
             relist(self._kinds[event.kind], event, log)
         self._devices.set_listed(event.kind, log)
+        self._nodes.are_listed = self._nodes.are_listed or event.kind == "Node"
         if event.kind in self._gangs.workloads.tables:
             self._gangs.workloads.set_listed(event.kind, "", log)
 
@@ -384,6 +387,10 @@ class Cache:
         """Why the decided devices of a pod that is assumed on the node cannot be used any more; empty if
         nothing forbids it."""
         return self._devices.conflict(pod, node)
+
+    def from_devices(self, pod: Pod, node: Node) -> frozenset[str]:
+        """The extended resources for which the pod gets devices on the node."""
+        return self._devices.provided(pod, node)
 
     def unbound_claims(self, bind: Bind) -> tuple[UnboundClaim, ...] | None:
         """The claims of a placed pod that are not bound yet; None if the pod or its node is gone."""

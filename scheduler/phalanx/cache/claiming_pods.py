@@ -14,12 +14,13 @@ from msgspec.structs import replace
 from phalanx.cache.table import Key
 from phalanx.model.devices.claims import Claim
 from phalanx.model.names import PodUid
-from phalanx.model.pods import Pod
+from phalanx.model.pods import Pod, PodClaim
 
 _STATE_BYTES: Final = 8
 _encode: Final = Encoder(order="sorted").encode
 
-FindClaim = Callable[[Key], Claim | None]
+FindClaim = Callable[[Pod, PodClaim], Claim | None]
+"""The claim of an entry of a pod."""
 
 
 class ClaimingPods:
@@ -75,7 +76,7 @@ class ClaimingPods:
         is_concerned = pod.is_waiting and self.is_ours(pod)
         entries = tuple(
             [
-                replace(each, state=state_of(find((pod.namespace, each.claim))) if is_concerned else "")
+                replace(each, state=state_of(find(pod, each)) if is_concerned else "")
                 for each in pod.device_claims
             ]
         )

@@ -13,8 +13,10 @@ from msgspec import Struct, structs
 from phalanx.cache.claiming_pods import ClaimingPods
 from phalanx.cache.device_users import ClaimUsers, PublishedDevices, frees
 from phalanx.cache.events import ChangeLog
+from phalanx.cache.extended_use import ExtendedUse
 from phalanx.cache.grant_check import GrantCheck
-from phalanx.cache.leftover_claims import holders, leftover_claims
+from phalanx.cache.leftover_claims import holders, is_useless, leftover_claims
+from phalanx.cache.special_claims import SpecialClaims
 from phalanx.cache.table import Key, ObjectStore, Table, VersionedTable
 from phalanx.model.api import devices
 from phalanx.model.api.kinds import DEVICE_KINDS
@@ -30,7 +32,7 @@ from phalanx.model.devices.cluster import ClusterDevices
 from phalanx.model.devices.pools import Slice, TaintRule
 from phalanx.model.names import PodUid
 from phalanx.model.nodes import Node
-from phalanx.model.pods import Pod
+from phalanx.model.pods import Pod, PodClaim
 
 
 class _Assumed(Struct, frozen=True):
@@ -54,7 +56,7 @@ class DeviceTables:
         its claims has changed."""
         self.slices: Table[devices.ResourceSlice, Slice] = Table(read=read_slice, changed=self._slice_changed)
         self.classes: Table[devices.DeviceClass, DeviceClass] = Table(
-            read=read_device_class, changed=self._changed
+            read=read_device_class, changed=self._class_changed
         )
         self.claims: VersionedTable[devices.ResourceClaim, Claim] = VersionedTable(
             read=read_resource_claim, changed=self._claim_changed
@@ -70,6 +72,8 @@ class DeviceTables:
         }
         self._pod, self._pod_has_changed = pod, changed
         self._pods = ClaimingPods(scheduler_name=scheduler_name)
+        self._extended = ExtendedUse(scheduler_name=scheduler_name)
+        self._special = SpecialClaims()
         self._shown: dict[Key, Claim] = {}
         """The claims, with what is assumed for them."""
         self._are_sorted = True
@@ -80,6 +84,8 @@ class DeviceTables:
         self._check = GrantCheck(self._shown.get, self._users, self._published)
         self._held: dict[PodUid, None] = {}
         """Pods of ours without a node for which claims are held."""
+        self._useless: dict[Key, None] = {}
+        """Claims whose devices have failed, and which are reserved for nobody."""
         self._view: ClusterDevices | None = None
         self._slices: tuple[Slice, ...] | None = None
         self._rules: tuple[TaintRule, ...] | None = None
@@ -107,6 +113,7 @@ class DeviceTables:
                 slices=self._slices,
                 classes=self.classes.by_name(),
                 claims=tuple(self._shown.values()),
+                extended=self._extended.satisfied,
                 taint_rules=self._taint_rules(),
                 are_claimed=self._pods.are_any,
                 are_listed=not self._unlisted,
@@ -120,8 +127,10 @@ class DeviceTables:
 
     @property
     def needed(self) -> tuple[str, ...]:
-        """The kinds that must be watched, from the first pod with claims on."""
-        return DEVICE_KINDS if self._pods.were_any else ()
+        """The kinds that must be watched, from the first pod with claims on; classes perhaps before."""
+        if self._pods.were_any:
+            return DEVICE_KINDS
+        return ("DeviceClass",) if self._extended.are_sought else ()
 
     def has_claim(self, uid: str) -> bool:
         """Whether a claim with this UID is known."""
@@ -130,20 +139,39 @@ class DeviceTables:
     def with_states(self, pod: Pod) -> Pod:
         """The pod as it is stored: one that waits has the states of its claims, by which its gang is tried
         again when one of them changes."""
-        return self._pods.with_states(pod, self._shown.get)
+        return self._pods.with_states(self._extended.with_claim(pod), self._claim_of)
+
+    def _claim_of(self, pod: Pod, entry: PodClaim) -> Claim | None:
+        if entry.is_special and not entry.claim:
+            return self._shown.get(self._special.real_of(pod.uid))
+        return self._shown.get((pod.namespace, entry.claim))
 
     def leftover(self) -> tuple[GiveBack, ...]:
         """Claims that are held for pods of this scheduler without a node."""
-        if not self._held or not self.needed:
+        if not (self._held or self._useless) or not self.needed:
             return ()
-        keys = {key for uid in self._held for key in self._users.of_holder(uid)}
-        return leftover_claims([self._shown[key] for key in sorted(keys)], self._waiting)
+        keys = {key for uid in self._held for key in self._users.of_holder(uid)} | self._useless.keys()
+        return leftover_claims(
+            [self._shown[key] for key in sorted(keys)],
+            self._waiting,
+            lambda claim: self._pods.naming((claim.namespace, claim.name)),
+        )
 
     def conflict(self, pod: Pod, node: Node) -> str:
         """Why the pod must not be bound to the node with what was decided for its claims; empty if nothing
         forbids it."""
         grants = self._grants.get(pod.uid)
-        return "" if grants is None else self._check.conflict(grants, node)
+        if grants is None:
+            return ""
+        return self._check.conflict(
+            [self._special.as_shown(pod.uid, each, self._shown) for each in grants], node
+        )
+
+    def provided(self, pod: Pod, node: Node) -> frozenset[str]:
+        """The extended resources for which devices were decided for the pod, and that the node lacks."""
+        special = [each.special for each in self._grants.get(pod.uid, ()) if each.special is not None]
+        names = {use.resource for each in special for use in each.mappings}
+        return frozenset(name for name in names if not node.allocatable.get(name))
 
     def _waiting(self, uid: PodUid) -> Pod | None:
         pod = self._pod(uid)
@@ -155,6 +183,9 @@ class DeviceTables:
         """A pod was added, changed or removed, of any scheduler."""
         pod = new or old
         assert pod is not None
+        had_some = old is not None and old.extended is not None
+        if (had_some or pod.extended is not None) and self._extended.replace(pod.uid, new):
+            self._view = None
         if pod.device_claims or (old is not None and old.device_claims):
             were, needed = self._pods.are_any, self.needed
             self._pods.replace(pod.uid, new)
@@ -165,6 +196,11 @@ class DeviceTables:
         if new is None or new.is_finished:
             self.forget(pod.uid, log)
         self._note_held(pod.uid)
+
+    def seek_classes(self, is_offered: Callable[[str], bool], log: ChangeLog) -> None:
+        """Ask for the classes if pods request resources that no node offers."""
+        if self._extended.seek(is_offered) and not self._pods.were_any and "DeviceClass" in self._unlisted:
+            log.workload_kinds(self.needed)
 
     def set_listed(self, kind: str, log: ChangeLog) -> None:
         """All objects of the kind are known."""
@@ -179,9 +215,13 @@ class DeviceTables:
         self.forget(pod, log)
         if grants:
             self._grants[pod] = grants
+        for each in grants:
+            if each.special is not None:
+                self._make(pod, each, log)
+        existing = [each for each in grants if each.special is None]
         decided = {
             each.uid: each.allocation
-            for each in grants
+            for each in existing
             if each.allocation is not None and not self._is_allocated(each)
         }
         if decided:
@@ -194,6 +234,12 @@ class DeviceTables:
             self._assumed[claim] = _Assumed(allocation, (*pods, pod))
             self._show(claim, log)
 
+    def _make(self, pod: PodUid, grant: ClaimGrant, log: ChangeLog) -> None:
+        """Show a claim for extended resources as if it existed already."""
+        real = self._shown.get(self._special.real_of(pod))
+        if real is None or real.allocation is None:
+            self._show_one(self._special.make(pod, grant), log)
+
     def _is_allocated(self, grant: ClaimGrant) -> bool:
         """Whether the API shows an allocation already: another pod of the gang may have been first."""
         known = self.claims.get((grant.namespace, grant.name))
@@ -202,6 +248,8 @@ class DeviceTables:
     def forget(self, pod: PodUid, log: ChangeLog) -> None:
         """End what is assumed for a pod, which is not bound or has ended."""
         self._grants.pop(pod, None)
+        if (made := self._special.unmake(pod)) is not None:
+            self._show_one(made, log)
         for claim in self._claims_of.pop(pod, ()):
             assumed = self._assumed[claim]
             left = tuple(each for each in assumed.pods if each != pod)
@@ -223,7 +271,12 @@ class DeviceTables:
             self._end(old.uid)
         if new is not None and new.allocation is not None:
             self._end(new.uid)
+        self._special.replace(key, old, new)
         self._show_one(key, log)
+        if new is not None and new.is_special and new.allocation is not None:
+            made = self._special.unmake(PodUid(new.owner))
+            if made is not None:
+                self._show_one(made, log, is_moved=True)
         for uid in uids:
             self._show(uid, log)
 
@@ -242,6 +295,11 @@ class DeviceTables:
         self._published.replace(key, old, new)
         self._changed(key, old, new, log)
 
+    def _class_changed(self, key: Key, old: object, new: object, log: ChangeLog) -> None:
+        self._changed(key, old, new, log)
+        for uid in self._extended.classes_changed(self.classes.by_name()):
+            self._pod_has_changed(uid, log)
+
     def _rule_changed(self, key: Key, old: object, new: object, log: ChangeLog) -> None:
         self._rules = None
         self._published.rules_changed()
@@ -258,8 +316,12 @@ class DeviceTables:
         for key in tuple(self._keys.get(uid, ())):
             self._show_one(key, log)
 
-    def _show_one(self, key: Key, log: ChangeLog) -> None:
-        old, new = self._shown.get(key), self._with_assumed(self.claims.get(key))
+    def _show_one(self, key: Key, log: ChangeLog, *, is_moved: bool = False) -> None:
+        """`is_moved`: another claim has the same devices instead."""
+        old, new = (
+            self._shown.get(key),
+            self._special.made.get(key) or self._with_assumed(self.claims.get(key)),
+        )
         if old == new:
             return
         self._view = None
@@ -269,11 +331,16 @@ class DeviceTables:
             self._are_sorted = self._are_sorted and old is not None
             self._shown[key] = new
         self._users.replace(key, old, new)
+        if new is not None and is_useless(new):
+            self._useless[key] = None
+        else:
+            self._useless.pop(key, None)
         for uid in dict.fromkeys((*holders(old), *holders(new))):
             self._note_held(PodUid(uid))
-        if frees(old, new):
+        if frees(old, new) and not is_moved:
             log.mark_devices_freed(do_gangs_wait=self._pods.do_wait)
-        for uid in self._pods.naming(key):
+        owners = [PodUid(each.owner) for each in (old, new) if each is not None and each.is_special]
+        for uid in dict.fromkeys((*self._pods.naming(key), *owners)):
             self._pod_has_changed(uid, log)
 
     def _with_assumed(self, claim: Claim | None) -> Claim | None:
@@ -296,13 +363,18 @@ class DeviceTables:
         assert pairs == known, "claims with assumed allocations differ from those of pods"
         assert all(self._claims_of.values()), "an empty entry by pod"
         claims = {key: self.claims.get(key) for key in self.claims.keys()}  # noqa: SIM118
-        assert self._shown == {key: self._with_assumed(each) for key, each in claims.items()}, "claims differ"
+        shown = {key: self._with_assumed(each) for key, each in claims.items()} | self._special.made
+        assert self._shown == shown, "claims differ"
         assert {key: uid for uid, keys in self._keys.items() for key in keys} == {
             key: each.uid for key, each in claims.items() if each is not None
         }, "UIDs of claims differ"
         self._users.check(self._shown)
         slices = {key: self.slices.get(key) for key in self.slices.keys()}  # noqa: SIM118
         self._published.check({key: each for key, each in slices.items() if each is not None})
+        assert self._useless.keys() == {key for key, each in self._shown.items() if is_useless(each)}
         held = {uid for each in self._shown.values() for uid in holders(each)}
         assert self._held.keys() == {uid for uid in held if self._waiting(PodUid(uid)) is not None}
-        self._pods.check(pods, self._shown.get)
+        pods = tuple(pods)
+        self._pods.check(pods, self._claim_of)
+        self._extended.check(pods, self.classes.by_name())
+        self._special.check({key: each for key, each in claims.items() if each is not None})

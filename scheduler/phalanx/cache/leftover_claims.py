@@ -13,30 +13,54 @@ from phalanx.model.names import PodUid
 from phalanx.model.pods import Pod
 
 
-def leftover_claims(claims: Iterable[Claim], waiting: Callable[[PodUid], Pod | None]) -> tuple[GiveBack, ...]:
+def leftover_claims(
+    claims: Iterable[Claim],
+    waiting: Callable[[PodUid], Pod | None],
+    naming: Callable[[Claim], Iterable[PodUid]] = lambda _: (),
+) -> tuple[GiveBack, ...]:
     """By pod, the claims that are reserved for it, and its own that are allocated.
+
+    A claim whose devices have failed, and which is reserved for nobody, is given back for one of the pods
+    that wait for it: `naming` returns the pods that name a claim.
 
     `waiting` returns pods of this scheduler that have no node, not even an assumed one. A claim that is
     reserved for a pod which is gone is left to kube-controller-manager, and so is one of a pod of another
     scheduler. The owner of a claim is what a tenant has written: it counts only if the pod names the claim as
-    its own.
+    its own, or if the claim says that it is for extended resources, as in kube-scheduler.
     """
     found: dict[PodUid, tuple[Pod, list[ClaimGrant]]] = {}
     for claim in claims:
-        for uid in holders(claim):
+        users = _first(naming(claim), waiting) if is_useless(claim) else ()
+        for uid in dict.fromkeys((*holders(claim), *users)):
             pod = waiting(PodUid(uid))
-            if pod is not None and _is_for(claim, pod):
-                grant = ClaimGrant(claim.namespace, claim.name, claim.uid, claim.allocation)
+            if pod is not None and (uid in users or _is_for(claim, pod)):
+                grant = ClaimGrant(
+                    claim.namespace, claim.name, claim.uid, claim.allocation, is_special=claim.is_special
+                )
                 found.setdefault(pod.uid, (pod, []))[1].append(grant)
     return tuple(
         GiveBack(uid, pod.namespace, pod.name, tuple(grants)) for uid, (pod, grants) in found.items()
     )
 
 
+def is_useless(claim: Claim) -> bool:
+    """Whether nobody can or does use the devices of the claim."""
+    return claim.has_failed and not claim.reserved_for
+
+
+def _first(uids: Iterable[PodUid], waiting: Callable[[PodUid], Pod | None]) -> tuple[PodUid, ...]:
+    return tuple(sorted(uid for uid in uids if waiting(uid) is not None))[:1]
+
+
 def holders(claim: Claim | None) -> tuple[str, ...]:
-    """UIDs of the pods for which the claim is reserved; without any, of its owner if it is allocated."""
+    """UIDs of the pods for which the claim is reserved; without any, of its owner if it is allocated.
+
+    A claim for extended resources is always held for its owner.
+    """
     if claim is None:
         return ()
+    if claim.is_special and claim.owner:
+        return tuple(dict.fromkeys((claim.owner, *claim.reserved_for)))
     is_held = claim.allocation is not None and not claim.reserved_for and claim.owner
     return (claim.owner,) if is_held else tuple(dict.fromkeys(claim.reserved_for))
 
@@ -44,4 +68,5 @@ def holders(claim: Claim | None) -> tuple[str, ...]:
 def _is_for(claim: Claim, pod: Pod) -> bool:
     if pod.namespace != claim.namespace:
         return False
-    return pod.uid in claim.reserved_for or claim.name in own_claims(pod.device_claims)
+    is_own = claim.name in own_claims(pod.device_claims) or (claim.is_special and claim.owner == pod.uid)
+    return is_own or pod.uid in claim.reserved_for

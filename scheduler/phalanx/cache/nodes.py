@@ -4,6 +4,7 @@ Pods, nodes and NUMA zones arrive in any order. Usage and zones are therefore st
 not the node is known.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ from phalanx.model.api.volcano import HyperNode as ApiHyperNode
 from phalanx.model.conversion.hyper_nodes import HyperNode, HyperNodeTree, read_hyper_node
 from phalanx.model.conversion.nodes import read_node
 from phalanx.model.conversion.numa import NumaReport, read_zones
+from phalanx.model.extended_resources import is_extended
 from phalanx.model.gpu_shares import pod_usage
 from phalanx.model.names import NodeName
 from phalanx.model.nodes import READY, Amounts, Node, NodeState, Taint, TaintEffect
@@ -45,6 +47,9 @@ class NodeTable:
         self._in_tree: dict[NodeName, tuple[Node, Node]] = {}
         """By name: a node without and with the labels of tiers of HyperNodes."""
 
+        self.are_listed = False
+        self._offers: Counter[str] = Counter()
+        """How many nodes offer each extended resource."""
         self._written: dict[Key, bytes] = {}
         self._used: Ledger[NodeName] = Ledger()
         self._states: dict[NodeName, NodeState] = {}
@@ -98,6 +103,10 @@ class NodeTable:
         """A lost node frees no capacity, but its gangs may need recovery."""
         name = NodeName(key[1])
         self._stale[name] = None
+        before, after = _extended(old), _extended(new)
+        if before != after:
+            self._offers.subtract(before)
+            self._offers = +self._offers + Counter(after)
         log.node(name)
         if old is not None and (new is None or _may_lose_pods(old, new)):
             log.mark_may_unblock()
@@ -131,6 +140,10 @@ class NodeTable:
         if name in self._stale:
             self._refresh(name)
         return self._states.get(name)
+
+    def is_offered(self, resource: str) -> bool:
+        """Whether a node offers an extended resource itself."""
+        return self._offers[resource] > 0
 
     def view(self) -> Mapping[NodeName, NodeState]:
         """All known nodes, sorted by name. It is the same mapping until something changes."""
@@ -249,3 +262,8 @@ def _is_no_healthier(old: Mapping[str, str], new: Mapping[str, str]) -> bool:
     """Only for Ready is the healthy status known here. Any other change may be an improvement."""
     changed = [each for each in {**old, **new} if old.get(each) != new.get(each)]
     return not changed or (changed == [READY] and new.get(READY) in ("False", "Unknown"))
+
+
+def _extended(node: Node | None) -> list[str]:
+    """The extended resources that a node offers."""
+    return [name for name, amount in node.allocatable.items() if amount and is_extended(name)] if node else []

@@ -137,7 +137,7 @@ class PodTable:
                 pod = structs.replace(pod, bind_backoff=self._holds[pod.uid])
             else:
                 del self._holds[pod.uid]
-        if pod.device_claims:
+        if pod.device_claims or pod.extended is not None:
             pod = self._claim_states(pod)
         old = self._pods.get(pod.uid)
         if old != pod:

@@ -19,6 +19,7 @@ from phalanx.model.devices.cluster import ClusterDevices, DeviceState
 from phalanx.model.devices.limits import CLAIM_CONSUMERS_MAX
 from phalanx.model.devices.matching import Matcher
 from phalanx.model.devices.pod_claims import Unresolved, own_claims
+from phalanx.model.extended_resources import ExtendedRequests
 from phalanx.model.gangs import Gang
 from phalanx.model.names import ShapeKey
 from phalanx.model.pods import Pod, PodShape
@@ -27,6 +28,7 @@ from phalanx.model.reasons import Objection, Reason
 DEVICE_SLOT: Final = "devices for claims "
 """The prefix of the resources of which each pod with claims uses one."""
 
+_EARLIER: Final = "the devices of an earlier attempt are not given back yet"
 _KEY_BYTES: Final = 8
 _encode: Final = Encoder(order="sorted").encode
 
@@ -43,6 +45,8 @@ class Need(Struct, frozen=True, gc=False):
     users: tuple[str, int] = ("", 0)
     """Which pods of a gang share claims: the shape of one of them, and how many wait. Devices are chosen for
     them, so gangs with the same claims have different needs."""
+    extended: ExtendedRequests | None = None
+    """Extended resources, for which a claim is made on nodes that do not offer them."""
     objection: Objection | None = None
 
     @property
@@ -190,9 +194,13 @@ class DeviceNeeds:
             if found is not None:
                 text = f"spec.resourceClaims[{names.index(claim.name)}]: {claim}: {found.message}"
                 return Need(objection=replace(found, message=text))
+        is_special = any(each.is_special for each in pod.device_claims)
+        if is_special and self._state.special(pod.uid) is not None:
+            return Need(objection=_not_ready(f"{self._state.special(pod.uid)}: {_EARLIER}"))
         return Need(
             claims=tuple(claim.spec for claim in claims if claim.name in own),
             shared=tuple((claim.namespace, claim.name) for claim in claims if claim.name not in own),
+            extended=pod.extended if is_special else None,
         )
 
     def _claim_objection(self, claim: Claim, *, is_own: bool) -> Objection | None:
@@ -200,7 +208,7 @@ class DeviceNeeds:
         if claim.allocation is None:
             return self._problem(claim.spec)
         if is_own:
-            return _not_ready("the devices of an earlier attempt are not given back yet")
+            return _not_ready(_EARLIER)
         if claim.unbound:
             return _not_ready(claim.unbound)
         return None

@@ -68,10 +68,10 @@ class Session:
 
         `gangs`: the gangs of the snapshot that the cycle looks at; None for all.
         """
-        self.snapshot = snapshot
+        self._cache = cache or SessionCache()
+        self.snapshot = snapshot = self._cache.devices.with_extended(snapshot)
         self.config = config
         self.cycle = snapshot.memory.cycle + 1
-        self._cache = cache or SessionCache()
         plugins = load_plugins(config)
         overriders = self._cache.overriders(plugins)
         self.hooks = Hooks(plugins, self, lambda name: _WithoutTime(self, name), overriders)

@@ -7,9 +7,17 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from phalanx.framework.device_needs import DeviceNeeds, Need
+from phalanx.framework.extended_nodes import ExtendedNodes
 from phalanx.framework.settled_gangs import SettledGangs
 from phalanx.framework.shared_choices import EVERYWHERE, PodCapacity, SharedChoices, devices_of
-from phalanx.model.devices.claims import Allocation, Claim, ClaimGrant, ClaimSpec, DeviceClass
+from phalanx.model.devices.claims import (
+    Allocation,
+    Claim,
+    ClaimGrant,
+    ClaimSpec,
+    DeviceClass,
+    special_uid,
+)
 from phalanx.model.devices.cluster import ClusterDevices, DeviceState, grants
 from phalanx.model.devices.joint_slots import PlainKinds
 from phalanx.model.devices.limits import CLAIM_SEARCH_DEVICES_MAX
@@ -17,9 +25,12 @@ from phalanx.model.devices.matching import Matcher
 from phalanx.model.devices.pod_claims import Unresolved, own_claims
 from phalanx.model.devices.pools import DeviceId
 from phalanx.model.devices.slots import SlotCounter, Slots
+from phalanx.model.devices.special_claims import claim_on, spec_of
+from phalanx.model.extended_resources import SpecialClaim, special_claim, special_name
 from phalanx.model.names import NodeName, PodUid
 from phalanx.model.nodes import Node, NodeState
 from phalanx.model.pods import Pod
+from phalanx.model.snapshot import Snapshot
 
 PLENTY: Final = 1 << 20
 """More pods than a node can run."""
@@ -58,6 +69,7 @@ class DeviceCache:
     def __init__(self) -> None:
         self.matcher: Final = Matcher()
         self.settled: Final = SettledGangs()
+        self._nodes = ExtendedNodes()
         self._classes: Mapping[str, DeviceClass] = {}
         self._counters: dict[tuple[ClaimSpec, ...], SlotCounter] = {}
         self._state: tuple[ClusterDevices, DeviceState] | None = None
@@ -68,6 +80,10 @@ class DeviceCache:
             earlier = self._state[1] if self._state is not None else None
             self._state = (devices, DeviceState(devices, self.matcher, earlier))
         return self._state[1]
+
+    def with_extended(self, snapshot: Snapshot) -> Snapshot:
+        """The snapshot with the extended resources that devices of nodes provide."""
+        return self._nodes.added_to(snapshot, self.state(snapshot.devices))
 
     def counters(self, classes: Mapping[str, DeviceClass]) -> dict[tuple[ClaimSpec, ...], SlotCounter]:
         """The counters for these classes, by what they count."""
@@ -89,6 +105,7 @@ class SessionDevices:
     ) -> None:
         """`changes`: those of the cycle so far. `capacity`: how many pods fit a node apart from devices."""
         self._state = cache.state(devices)
+        self._extended = devices.extended
         self._changes = changes
         self._choices = SharedChoices(self._state, nodes, capacity, changes.shared)
         self._counters = cache.counters(devices.classes)
@@ -131,13 +148,14 @@ class SessionDevices:
             if not all(each.nodes.allows(node) for each in allocations):
                 return Slots(0, is_exact=True, reason=_OTHER_NODES)
             taken |= devices_of(allocations)
-        if not need.claims:
+        claims = self.claims_on(need, node)
+        if not claims:
             return Slots(PLENTY, is_exact=True)
         known = self._counted.get((need, node.name))
         if known is None or known[0] != (taken, freed):
-            counter = self._counters.get(need.claims)
+            counter = self._counters.get(claims)
             if counter is None:
-                counter = self._counters[need.claims] = self._state.slots(need.claims)
+                counter = self._counters[claims] = self._state.slots(claims)
             place = self._state.on(node, besides=taken, without=freed)
             slots = counter.count(place, CLAIM_SEARCH_DEVICES_MAX)
             if slots.uses_shared_pools:
@@ -146,6 +164,22 @@ class SessionDevices:
             known = ((taken, freed), slots)
             self._counted[need, node.name] = known
         return known[1]
+
+    def claims_on(self, need: Need, node: Node) -> tuple[ClaimSpec, ...]:
+        """The claims of a pod on the node: extended resources that it offers itself need none there."""
+        special = self._special(need, node)
+        return need.claims if special is None else (*need.claims, spec_of(special))
+
+    def all_claims(self, need: Need) -> tuple[ClaimSpec, ...]:
+        """The claims of a pod on nodes that offer none of its extended resources."""
+        asked = need.extended
+        backed = [each for each in asked.resources if each in self._extended] if asked is not None else ()
+        if asked is None or not backed:
+            return need.claims
+        return (*need.claims, spec_of(special_claim(asked, backed, self._extended)))
+
+    def _special(self, need: Need, node: Node) -> SpecialClaim | None:
+        return None if need.extended is None else claim_on(need.extended, node, self._extended)
 
     def _taken(self, node: NodeName) -> frozenset[DeviceId]:
         taken = self._changes.taken
@@ -173,31 +207,44 @@ class SessionDevices:
                 if claim.allocation is None
             }
             taken |= devices_of(tuple(shared.values()))
-        claims = [self._own_claims(pod) for pod in pods]
+        special = {pod.uid: self._special(self.needs.of(pod.shape), node) for pod in pods}
+        claims = [self._own_claims(pod, special[pod.uid]) for pod in pods]
         own = self._one_by_one(node, pods, claims, taken) or self._together(node, pods, claims, taken)
         if own is None:
             return None
-        granted = {pod.uid: self._in_order(pod, own[pod.uid], shared) for pod in pods}
+        granted = {pod.uid: self._in_order(pod, own[pod.uid], shared, special[pod.uid]) for pod in pods}
         return Granting(granted, self._taken_by(node, own, shared), shared)
 
     def _claims(self, pod: Pod) -> tuple[Claim, ...]:
         found = self._state.claims_of(pod.device_claims, namespace=pod.namespace, pod_uid=pod.uid)
         return () if isinstance(found, Unresolved) else found
 
-    def _own_claims(self, pod: Pod) -> tuple[Claim, ...]:
+    def _own_claims(self, pod: Pod, special: SpecialClaim | None) -> tuple[Claim, ...]:
+        """Those that were made for the pod, and the one that is to be made for its extended resources."""
         own = own_claims(pod.device_claims)
-        return tuple([each for each in self._claims(pod) if each.name in own])
+        found = [each for each in self._claims(pod) if each.name in own]
+        if special is not None:
+            name = special_name(pod.name, pod.uid)
+            found.append(Claim(pod.namespace, name, special_uid(pod.uid), spec_of(special)))
+        return tuple(found)
 
     def _in_order(
-        self, pod: Pod, own: Sequence[ClaimGrant], shared: Mapping[str, Allocation]
+        self,
+        pod: Pod,
+        own: Sequence[ClaimGrant],
+        shared: Mapping[str, Allocation],
+        special: SpecialClaim | None,
     ) -> tuple[ClaimGrant, ...]:
-        """The grants of all claims of the pod, in the order in which it names them."""
+        """The grants of all claims of the pod, in the order in which it names them; then the one for its
+        extended resources."""
         decided = {each.uid: each for each in own}
-        return tuple(
+        named = [
             decided.get(claim.uid)
             or ClaimGrant(claim.namespace, claim.name, claim.uid, shared.get(claim.uid))
             for claim in self._claims(pod)
-        )
+        ]
+        made = decided.get(special_uid(pod.uid))
+        return (*named, replace(made, special=special)) if made is not None else tuple(named)
 
     def _taken_by(
         self, node: Node, own: Granted, shared: Mapping[str, Allocation]

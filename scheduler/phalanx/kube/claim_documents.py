@@ -10,6 +10,7 @@ from typing import Any, Final
 from phalanx.model.devices.claims import Allocation, ClaimGrant
 from phalanx.model.devices.limits import CLAIM_CONSUMERS_MAX
 from phalanx.model.devices.pools import NodeChoice
+from phalanx.model.extended_resources import ANNOTATION, name_prefix
 
 Document = dict[str, Any]
 
@@ -77,6 +78,61 @@ def release(claim: Document, grant: ClaimGrant, *, uid: str) -> Document | None:
     if gives_back:
         written["allocation"] = None
     return written
+
+
+def special_document(grant: ClaimGrant, *, pod: str, uid: str) -> Document:
+    """The claim for the extended resources of a pod, as kube-scheduler makes it."""
+    requests = grant.special.requests if grant.special is not None else ()
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": pod, "uid": uid, "controller": True}
+    return {
+        "metadata": {
+            "name": grant.name,
+            "generateName": name_prefix(pod),
+            "annotations": {ANNOTATION: "true"},
+            "ownerReferences": [owner],
+        },
+        "spec": {
+            "devices": {
+                "requests": [
+                    {
+                        "name": each.name,
+                        "exactly": {
+                            "deviceClassName": each.device_class,
+                            "allocationMode": "ExactCount",
+                            "count": each.count,
+                        },
+                    }
+                    for each in requests
+                ]
+            }
+        },
+    }
+
+
+def is_special_of(claim: Document, uid: str) -> bool:
+    """Whether the claim was made for extended resources of this pod."""
+    meta = claim["metadata"]
+    owners = [each.get("uid") for each in meta.get("ownerReferences", ()) if each.get("controller")]
+    return meta.get("annotations", {}).get(ANNOTATION) == "true" and owners == [uid]
+
+
+def same_requests(claim: Document, wanted: Document) -> bool:
+    """Whether the claim asks for the devices that another one does."""
+    return _asked(claim) == _asked(wanted)
+
+
+def _asked(claim: Document) -> set[tuple[str, str, int]]:
+    return {(name, each.get("deviceClassName", ""), each.get("count", 1)) for name, each in _requests(claim)}
+
+
+def special_status(grant: ClaimGrant, *, uid: str) -> Document:
+    """The change of a pod that says which devices each container has for its extended resources."""
+    mappings = [
+        {"containerName": each.container, "resourceName": each.resource, "requestName": each.request}
+        for each in (grant.special.mappings if grant.special is not None else ())
+    ]
+    found = {"resourceClaimName": grant.name, "requestMappings": mappings}
+    return {"metadata": {"uid": uid}, "status": {"extendedResourceClaimStatus": found}}
 
 
 def _require_usable(claim: Document, grant: ClaimGrant) -> None:

@@ -8,18 +8,23 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from phalanx.kube.api_fields import format_time
 from phalanx.kube.claim_documents import (
     FINALIZER,
     ClaimLost,
     Document,
+    is_special_of,
     needed_classes,
     release,
     reservation,
+    same_requests,
+    special_document,
+    special_status,
 )
 from phalanx.kube.client import Patch
-from phalanx.kube.errors import Invalid, NotFound
+from phalanx.kube.errors import Conflict, Invalid, NotFound
 from phalanx.kube.writing import WriteContext
 from phalanx.model.api.devices import ResourceClaim
 from phalanx.model.api.kinds import KINDS
@@ -46,8 +51,38 @@ class ClaimWriter:
     async def reserve(self, grant: ClaimGrant, binds: Sequence[Bind]) -> None:
         """Write the allocation, if the claim has none, and these pods as consumers.
 
+        A claim for extended resources is created before, and named in the status of its pod afterwards.
         Raises ClaimLost if that cannot succeed; other errors may pass, Conflict among them.
         """
+        if grant.special is None:
+            await self._allocate(grant, binds)
+            return
+        (bind,) = binds
+        grant = await self._create(grant, bind)
+        await self._allocate(grant, binds)
+        path = KINDS["Pod"].path(namespace=bind.namespace, name=bind.name, subresource="status")
+        body = _encode(special_status(grant, uid=bind.pod))
+        try:
+            await self._client.patch(path, body, how=Patch.MERGE, timeout=self._context.timeout())
+        except (Invalid, NotFound) as error:
+            raise ClaimLost(f"pod {bind.namespace}/{bind.name}: {error.message}") from None
+
+    async def _create(self, grant: ClaimGrant, bind: Bind) -> ClaimGrant:
+        """Create the claim for the extended resources of a pod, or find it; the grant with its UID."""
+        document = special_document(grant, pod=bind.name, uid=bind.pod)
+        path = KINDS["ResourceClaim"].path(namespace=grant.namespace)
+        try:
+            body = await self._client.create(path, _encode(document), timeout=self._context.timeout())
+            claim = self._seen(_decode(body))
+        except Conflict:
+            claim = await self._read(grant)
+            if not is_special_of(claim, bind.pod) or not same_requests(claim, document):
+                raise ClaimLost(f"{grant} exists already, for something else") from None
+        except (Invalid, NotFound) as error:
+            raise ClaimLost(f"{grant}: {error.message}") from None
+        return replace(grant, uid=claim["metadata"]["uid"])
+
+    async def _allocate(self, grant: ClaimGrant, binds: Sequence[Bind]) -> None:
         try:
             claim = await self._read(grant)
             classes = {name: await self._read_class(name) for name in needed_classes(claim, grant)}
@@ -76,9 +111,15 @@ class ClaimWriter:
         return bool(pod["metadata"].get("uid") == held.pod and not pod["spec"].get("nodeName"))
 
     async def give_back(self, grant: ClaimGrant, pod: PodUid) -> None:
-        """Remove the pod from the consumers; with the last one, an allocation that was decided for it."""
+        """Remove the pod from the consumers; with the last one, an allocation that was decided for it.
+
+        A claim for extended resources is deleted.
+        """
         try:
             claim = await self._read(grant)
+            if grant.special is not None or grant.is_special:
+                await self._delete(grant, claim, pod)
+                return
             status = release(claim, grant, uid=pod)
             if status is None:
                 return
@@ -89,6 +130,16 @@ class ClaimWriter:
                 await self._patch(grant, claim, {"metadata": {"finalizers": rest}})
         except NotFound:
             return
+
+    async def _delete(self, grant: ClaimGrant, claim: Document, pod: PodUid) -> None:
+        if not is_special_of(claim, pod):
+            return
+        if finalizers := claim["metadata"].get("finalizers"):
+            rest = [each for each in finalizers if each != FINALIZER]
+            claim = await self._patch(grant, claim, {"metadata": {"finalizers": rest}})
+        path = KINDS["ResourceClaim"].path(namespace=grant.namespace, name=grant.name)
+        uid = claim["metadata"]["uid"]
+        await self._client.delete(path, uid=uid, timeout=self._context.timeout())
 
     async def _read(self, grant: ClaimGrant) -> Document:
         path = KINDS["ResourceClaim"].path(namespace=grant.namespace, name=grant.name)

@@ -90,6 +90,8 @@ class Node(Struct, frozen=True, dict=True):
     """Features that its kubelet declares, which some pods need."""
     images: Mapping[str, int] = {}
     """Sizes in bytes by name, if images have a price."""
+    from_devices: tuple[str, ...] = ()
+    """Extended resources in `allocatable` that its devices provide. Set within a session."""
 
     @property
     def is_ready(self) -> bool:

@@ -5,6 +5,7 @@ from typing import Final
 
 from msgspec import Struct, structs
 
+from phalanx.model.extended_resources import ExtendedRequests
 from phalanx.model.names import API_GROUP, NodeName, PodUid, ShapeKey
 from phalanx.model.reasons import Objection
 from phalanx.model.resources import Resources
@@ -212,6 +213,7 @@ class PodClaim(Struct, frozen=True, gc=False):
 
     `is_own`: the claim was made for this pod. `is_needless`: the controller says that no claim is needed.
     `state`: a digest of the claim as it is now, of a pod that waits; empty for none.
+    `is_special`: it is no entry of the pod, but the claim that a scheduler makes for extended resources.
     """
 
     name: str
@@ -219,6 +221,7 @@ class PodClaim(Struct, frozen=True, gc=False):
     is_own: bool = False
     is_needless: bool = False
     state: str = ""
+    is_special: bool = False
 
 
 class Toleration(Struct, frozen=True, gc=False):
@@ -375,7 +378,10 @@ class Pod(Struct, frozen=True, gc=False):
     claims: tuple[MountedClaim, ...] = ()
     """PersistentVolumeClaims that it mounts, sorted by key."""
     device_claims: tuple[PodClaim, ...] = ()
-    """Its claims to devices, as written."""
+    """Its claims to devices, as written. While it waits, also one for extended resources if devices may
+    satisfy them."""
+    extended: ExtendedRequests | None = None
+    """What its containers request of extended resources; None for nothing."""
     volumes: tuple[tuple[str, str], ...] = ()
     """With an assumed node: claims by key, and the PersistentVolumes that were decided for them."""
     index: int | None = None

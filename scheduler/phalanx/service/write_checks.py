@@ -111,7 +111,7 @@ class CachePlacementCheck:
         requests = pod.shape.requests
         withheld = self._withheld(placement, name)
         free = subtract(state.free, withheld) if withheld else state.free
-        short = [resource for resource, amount in free.items() if amount < 0 < requests.get(resource, 0)]
+        short = self._short(pod, state.node, free)
         if short:
             return f"node {name} has insufficient {short[0]} since the decision"
         for port, _ in pod.shape.host_ports:
@@ -124,10 +124,20 @@ class CachePlacementCheck:
             return f"node {name} may have no NUMA zone for pod {pod} since the decision"
         return _device_objection(pod, state) if requests_share(requests) else None
 
+    def _short(self, pod: Pod, node: Node, free: Resources) -> list[str]:
+        """The resources of which the node has less than the pod and all others there request."""
+        requests = pod.shape.requests
+        short = [resource for resource, amount in free.items() if amount < 0 < requests.get(resource, 0)]
+        if not short or pod.extended is None:
+            return short
+        from_devices = self._cache.from_devices(pod, node)
+        return [resource for resource in short if resource not in from_devices]
+
     def _unusable_claim(self, pod: Pod, node: Node) -> str:
         """Why a claim of the pod, to a volume or to devices, cannot be used."""
         in_use = self._cache.claim_conflict(pod) if pod.claims else ""
-        return in_use or (self._cache.device_conflict(pod, node) if pod.device_claims else "")
+        has_grants = pod.device_claims or pod.extended is not None
+        return in_use or (self._cache.device_conflict(pod, node) if has_grants else "")
 
     def _withheld(self, placement: Placement, node: NodeName) -> Resources:
         """What pods of other schedulers that are nominated to the node withhold from the gang."""

@@ -6,6 +6,7 @@ import (
 	"sort"
 	"strings"
 
+	resourceapi "k8s.io/api/resource/v1"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
@@ -96,10 +97,12 @@ func defaultProfile(ctx context.Context, asked *cluster, scored *settings) (fram
 	claimsRead := claims.AddEventHandler(cache.ResourceEventHandlerFuncs{})
 	nodes := internalcache.NewSnapshot(asked.placed, asked.nodes)
 	pods := internalcache.New(ctx, nil, enabled(features.GenericWorkload), enabled(features.CompositePodGroup))
+	manager := dynamicresources.NewDRAManager(ctx, claims, slices, factory)
+	addClasses(asked, manager)
 	profile, err := frameworkruntime.NewFramework(ctx, plugins.NewInTreeRegistry(), &config.Profiles[0],
 		frameworkruntime.WithClientSet(client),
 		frameworkruntime.WithInformerFactory(factory),
-		frameworkruntime.WithSharedDRAManager(dynamicresources.NewDRAManager(ctx, claims, slices, factory)),
+		frameworkruntime.WithSharedDRAManager(manager),
 		frameworkruntime.WithSnapshotSharedLister(nodes),
 		frameworkruntime.WithSharedCSIManager(nodevolumelimits.NewCSIManager(factory.Storage().V1().CSINodes().Lister())),
 		frameworkruntime.WithPodGroupManager(pods),
@@ -114,6 +117,16 @@ func defaultProfile(ctx context.Context, asked *cluster, scored *settings) (fram
 	<-claimsRead.HasSyncedChecker().Done()
 	<-slices.HasSyncedChecker().Done()
 	return profile, nil
+}
+
+// addClasses makes the classes known by the names of extended resources, as the event handlers of kube-scheduler do.
+func addClasses(asked *cluster, manager fwk.SharedDRAManager) {
+	handler, ok := manager.DeviceClassResolver().(cache.ResourceEventHandler)
+	for _, object := range asked.objects {
+		if class, isClass := object.(*resourceapi.DeviceClass); ok && isClass {
+			handler.OnAdd(class, true)
+		}
+	}
 }
 
 func startTracker(ctx context.Context, client *fake.Clientset, factory informers.SharedInformerFactory) (*tracker.Tracker, error) {

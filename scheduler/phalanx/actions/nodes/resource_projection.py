@@ -22,7 +22,7 @@ Ports. Every node offers the same of each port, so nodes do not list it; the pro
 Volumes. What a node has of volumes that exist already, and of space for new ones, is known to the session.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -33,6 +33,7 @@ from phalanx.framework.session import Session
 from phalanx.framework.session_devices import SessionDevices
 from phalanx.framework.volume_supply import VolumeAmounts
 from phalanx.limits import NUMA_CACHE_ENTRIES_MAX, NUMA_DISPLACED_MAX
+from phalanx.model.devices.claims import ClaimSpec
 from phalanx.model.devices.joint_slots import PlainKinds, plain_kinds
 from phalanx.model.gpu_shares import (
     GPU_SHARE,
@@ -204,6 +205,8 @@ class DeviceProjection(Struct, frozen=True):
 
     needs: tuple[tuple[str, Need], ...]
     """What the pods need, by resource name."""
+    claims: Mapping[str, tuple[ClaimSpec, ...]]
+    """The claims of each need, on nodes that offer none of its extended resources."""
     kinds: PlainKinds | None = None
     """The kinds of requests of several needs, if all of their claims are plain."""
 
@@ -214,7 +217,7 @@ class DeviceProjection(Struct, frozen=True):
             return {}
         if len(self.needs) == 1:
             return {name: 1}
-        asked = self.kinds.asked(dict(self.needs)[name].claims) if self.kinds is not None else ()
+        asked = self.kinds.asked(self.claims[name]) if self.kinds is not None else ()
         return {name: 1, ALONE: 1, **{key: count for key, count in self._amounts(asked).items() if count}}
 
     def free(self, devices: SessionDevices, node: Node, free: Resources) -> Resources:
@@ -222,10 +225,19 @@ class DeviceProjection(Struct, frozen=True):
         found = {**free, **{name: devices.count(need, node) for name, need in self.needs}}
         if len(self.needs) == 1:
             return found
-        counts = devices.free_for_any(self.kinds, node) if self.kinds is not None else None
+        counts = self._counts(devices, node)
         if counts is None:
             return {**found, ALONE: 1, **self._amounts([_PLENTY for _ in self._sets])}
         return {**found, ALONE: _PLENTY, **self._amounts(counts)}
+
+    def _counts(self, devices: SessionDevices, node: Node) -> Sequence[int] | None:
+        """For each set of kinds, how many devices the node has; None if that is not known."""
+        if self.kinds is None:
+            return None
+        here = [devices.claims_on(need, node) for _, need in self.needs]
+        if here == [self.claims[name] for name, _ in self.needs]:
+            return devices.free_for_any(self.kinds, node)
+        return None if any(here) else [_PLENTY for _ in self._sets]
 
     @property
     def _sets(self) -> Sequence[int]:
@@ -244,8 +256,9 @@ def device_projection(session: Session, pods: Sequence[Pod]) -> DeviceProjection
     if not found:
         return None
     are_own = len(found) > 1 and not any(need.shared for need in found.values())
-    kinds = plain_kinds([spec for need in found.values() for spec in need.claims]) if are_own else None
-    return DeviceProjection(tuple(found.items()), kinds)
+    claims = {name: session.devices.all_claims(need) for name, need in found.items()} if are_own else {}
+    kinds = plain_kinds([spec for some in claims.values() for spec in some]) if are_own else None
+    return DeviceProjection(tuple(found.items()), claims, kinds)
 
 
 def is_safety(resource: str) -> bool:

@@ -264,6 +264,12 @@ class PodResourceClaimStatus(ApiStruct, frozen=True):
     resource_claim_name: str | None = None
 
 
+class ExtendedResourceClaimStatus(ApiStruct, frozen=True):
+    """The claim that a scheduler made for the extended resources of the pod."""
+
+    resource_claim_name: str = ""
+
+
 class PodStatus(ApiStruct, frozen=True):
     """The observed state of a pod."""
 
@@ -275,6 +281,7 @@ class PodStatus(ApiStruct, frozen=True):
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
     resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
+    extended_resource_claim_status: ExtendedResourceClaimStatus | None = None
     resources: ResourceRequirements | None = None
     allocated_resources: Mapping[str, Quantity] | None = None
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final, TypeVar
 
 from phalanx.model.api import core, devices
+from phalanx.model.api.values import seconds
 from phalanx.model.conversion.selectors import read_selector
 from phalanx.model.devices.claims import (
     ALL_DEVICES,
@@ -28,6 +29,7 @@ from phalanx.model.devices.pools import (
     Slice,
     TaintRule,
 )
+from phalanx.model.extended_resources import ANNOTATION
 from phalanx.model.pods import Toleration
 from phalanx.model.resources import InvalidQuantity, billionths
 
@@ -182,22 +184,25 @@ def read_device_class(written: devices.DeviceClass) -> DeviceClass:
         name=written.metadata.name,
         selectors=_selectors(written.spec.selectors, "spec", wrong),
         extended_resource=written.spec.extended_resource_name or "",
+        created=seconds(written.metadata.creation_timestamp),
         problems=tuple(f"DeviceClass {written.metadata.name}: {each}" for each in wrong),
     )
 
 
 def read_resource_claim(written: devices.ResourceClaim) -> Claim:
     """A claim. Claims of one template have equal specs."""
-    meta = written.metadata
+    meta, (unbound, has_failed) = written.metadata, _unbound(written.status)
     return Claim(
         namespace=meta.namespace,
         name=meta.name,
         uid=meta.uid,
         spec=read_claim_spec(written.spec),
         allocation=_allocation(written.status.allocation),
-        unbound=_unbound(written.status),
+        unbound=unbound,
+        has_failed=has_failed,
         reserved_for=tuple(each.uid for each in written.status.reserved_for),
         owner=next((each.uid for each in meta.owner_references if each.controller), ""),
+        is_special=meta.annotations.get(ANNOTATION) == "true",
         deleting=meta.deletion_timestamp is not None,
     )
 
@@ -319,9 +324,11 @@ def _allocation(written: devices.AllocationResult | None) -> Allocation | None:
     )
 
 
-def _unbound(status: devices.ResourceClaimStatus) -> str:
-    """Why pods cannot use the allocated devices yet, by their binding conditions; empty if they can."""
+def _unbound(status: devices.ResourceClaimStatus) -> tuple[str, bool]:
+    """Why pods cannot use the allocated devices yet, by their binding conditions, and whether they never can;
+    empty if they can."""
     found = {(each.driver, each.pool, each.device, each.share_id): each for each in status.devices}
+    missing = ""
     for each in status.allocation.devices.results if status.allocation is not None else ():
         if each.binding_conditions:
             known = found.get((each.driver, each.pool, each.device, each.share_id))
@@ -330,8 +337,8 @@ def _unbound(status: devices.ResourceClaimStatus) -> str:
             )
             failed = next((one for one in each.binding_failure_conditions if one in true), "")
             if failed:
-                return f"device {each.device}: its binding condition {failed} says that it failed"
-            missing = next((one for one in each.binding_conditions if one not in true), "")
-            if missing:
-                return f"device {each.device}: its binding condition {missing} is not true yet"
-    return ""
+                return f"device {each.device}: its binding condition {failed} says that it failed", True
+            lacking = next((one for one in each.binding_conditions if one not in true), "")
+            if lacking and not missing:
+                missing = f"device {each.device}: its binding condition {lacking} is not true yet"
+    return missing, False

@@ -48,8 +48,7 @@ def read_pod(
 ) -> Pod:
     """Convert one pod. `classes`: for pods without a priority from an API server. `kinds`: of its owners."""
     meta, spec, status, labels = written.metadata, written.spec, written.status, written.metadata.labels
-    dialect, group, others = _groups(written)
-    priority, preemption_policy = _priority(spec, classes)
+    (dialect, group, others), (priority, preemption_policy) = _groups(written), _priority(spec, classes)
     shape, (shared, own) = shapes.of(written), shapes.labels_of(written)
     (checkpointed, ignored), disruption = read_checkpoint(meta.annotations), read_disruption(status)
     return Pod(
@@ -78,6 +77,7 @@ def read_pod(
         owners=tuple([owner.uid for owner in meta.owner_references]) if meta.owner_references else (),
         claims=read_claims(written),
         device_claims=read_pod_claims(written),
+        extended=shapes.extended_of(written),
         index=read_rank(labels),
         scheduled=_scheduled(status),
         nominated=NodeName(intern(status.nominated_node_name)) if status.nominated_node_name else None,

@@ -12,6 +12,7 @@ from msgspec.msgpack import Encoder
 from phalanx.limits import POD_REQUEST_MAX
 from phalanx.model.api import core
 from phalanx.model.conversion.disks import read_disks
+from phalanx.model.conversion.extended_resources import read_extended
 from phalanx.model.conversion.host_ports import read_host_ports
 from phalanx.model.conversion.images import read_pod_images
 from phalanx.model.conversion.metadata import PER_POD_LABELS
@@ -28,6 +29,7 @@ from phalanx.model.conversion.selectors import (
     read_tolerations,
 )
 from phalanx.model.conversion.spread import read_spread, spread_labels, with_default_spread
+from phalanx.model.extended_resources import ContainerRequest, ExtendedRequests
 from phalanx.model.gpu_shares import GPU_MEMORY, GPU_SHARE
 from phalanx.model.names import ShapeKey
 from phalanx.model.pods import NO_LABELS, PodLabels, PodShape
@@ -60,6 +62,9 @@ class ShapeCache:
         self._by_key: WeakValueDictionary[ShapeKey, PodShape] = WeakValueDictionary()
         self._as_written: WeakValueDictionary[bytes, PodShape] = WeakValueDictionary()
         self._labels: WeakValueDictionary[tuple[tuple[str, str], ...], PodLabels] = WeakValueDictionary()
+        self._extended: WeakValueDictionary[tuple[ContainerRequest, ...], ExtendedRequests] = (
+            WeakValueDictionary()
+        )
 
     def of(self, pod: core.Pod) -> PodShape:
         """The shape of the pod. Equal shapes are the same object."""
@@ -72,6 +77,11 @@ class ShapeCache:
             shape = self._by_key.setdefault(shape.key, shape)
             self._as_written[written] = shape
         return shape
+
+    def extended_of(self, pod: core.Pod) -> ExtendedRequests | None:
+        """What the containers of the pod request of extended resources. Equal ones are the same object."""
+        found = read_extended(pod)
+        return None if found is None else self._extended.setdefault(found.requests, found)
 
     def labels_of(self, pod: core.Pod) -> tuple[PodLabels, PodLabels]:
         """The labels that the pods of a workload share, and the per-pod labels. Equal ones are the same

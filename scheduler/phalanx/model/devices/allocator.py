@@ -278,6 +278,12 @@ def candidates(pools: Sequence[Pool]) -> Iterator[Candidate]:
                     yield Candidate((*pool.id, device.name), device, each, pool)
 
 
+def is_local(each: Candidate) -> bool:
+    """Whether only one node can use the device."""
+    choice = each.device.choice if each.slice.per_device else each.slice.choice
+    return choice is not None and bool(choice.node)
+
+
 def _unsupported(each: Candidate) -> str:
     return f"ResourceSlice {each.slice.name}: {each.device.unsupported}: not supported yet"
 

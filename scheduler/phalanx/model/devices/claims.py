@@ -6,6 +6,7 @@ from typing import Final
 from msgspec import Struct
 
 from phalanx.model.devices.pools import DeviceId, DeviceTaint, NodeChoice, QualifiedName
+from phalanx.model.extended_resources import SPECIAL_CLAIM, SpecialClaim
 from phalanx.model.pods import Toleration
 
 ALL_DEVICES: Final = -1
@@ -20,11 +21,16 @@ class Selector(Struct, frozen=True, gc=False):
 
 
 class DeviceClass(Struct, frozen=True, gc=False):
-    """A class of devices. A class with `problems` matches no device, and its users wait."""
+    """A class of devices. A class with `problems` matches no device, and its users wait.
+
+    `extended_resource`: the name that it states for pods that request one. `created`: in seconds since the
+    epoch.
+    """
 
     name: str
     selectors: tuple[Selector, ...] = ()
     extended_resource: str = ""
+    created: int = 0
     problems: tuple[str, ...] = ()
 
 
@@ -103,7 +109,9 @@ class Allocation(Struct, frozen=True, gc=False):
 
 class Claim(Struct, frozen=True, gc=False):
     """A ResourceClaim. `reserved_for`: UIDs of the pods and groups that may use it. `owner`: the UID of the
-    pod for which it was made, if there is one. `unbound`: why allocated devices cannot be used yet."""
+    pod for which it was made, if there is one. `unbound`: why allocated devices cannot be used yet.
+    `has_failed`: they never can: a binding condition says so.
+    `is_special`: a scheduler made it for extended resources of its owner."""
 
     namespace: str
     name: str
@@ -114,21 +122,34 @@ class Claim(Struct, frozen=True, gc=False):
     owner: str = ""
     deleting: bool = False
     unbound: str = ""
+    has_failed: bool = False
+    is_special: bool = False
 
     def __str__(self) -> str:
         return f"ResourceClaim {self.namespace}/{self.name}"
 
 
 class ClaimGrant(Struct, frozen=True, gc=False):
-    """A claim that a pod is to use. `allocation`: what was decided for it; None if it has an allocation."""
+    """A claim that a pod is to use. `allocation`: what was decided for it; None if it has an allocation.
+
+    `special`: a claim for extended resources of the pod, which does not exist yet. Its UID is then that of
+    `special_uid`. `is_special`: it exists, and is deleted when the pod does not get it.
+    """
 
     namespace: str
     name: str
     uid: str
     allocation: Allocation | None = None
+    special: SpecialClaim | None = None
+    is_special: bool = False
 
     def __str__(self) -> str:
         return f"ResourceClaim {self.namespace}/{self.name}"
+
+
+def special_uid(pod: str) -> str:
+    """In place of a UID: the claim for extended resources of this pod, which does not exist yet."""
+    return f"{SPECIAL_CLAIM} of {pod}"
 
 
 DeviceClasses = Mapping[str, DeviceClass]

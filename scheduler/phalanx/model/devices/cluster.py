@@ -5,19 +5,27 @@ from typing import Final
 
 from msgspec import Struct, structs
 
-from phalanx.model.devices.allocator import Answer, NodeDevices, nodes_of
+from phalanx.model.devices.allocator import (
+    Answer,
+    NodeDevices,
+    candidates,
+    is_local,
+    match_of,
+    nodes_of,
+)
 from phalanx.model.devices.claims import (
     Allocation,
     Claim,
     ClaimGrant,
     ClaimSpec,
     DeviceClass,
+    Request,
     devices_in_use,
 )
 from phalanx.model.devices.joint_slots import PlainKinds, free_for_any
 from phalanx.model.devices.matching import Matcher
 from phalanx.model.devices.pod_claims import Unresolved, allocate_for_pod, resolve
-from phalanx.model.devices.pools import DeviceId, Inventory, PoolId, Slice, TaintRule
+from phalanx.model.devices.pools import DeviceId, Inventory, Pool, PoolId, Slice, TaintRule
 from phalanx.model.devices.shared_claims import SharedAllocation, shared_allocations
 from phalanx.model.devices.slots import SlotCounter
 from phalanx.model.nodes import Node
@@ -31,6 +39,8 @@ class ClusterDevices(Struct, frozen=True, gc=False):
     classes: Mapping[str, DeviceClass] = {}
     claims: tuple[Claim, ...] = ()
     taint_rules: tuple[TaintRule, ...] = ()
+    extended: Mapping[str, str] = {}
+    """Extended resources that pods of this scheduler request, by name, each with its class."""
     are_claimed: bool = False
     """Whether pods of this scheduler have claims."""
     are_listed: bool = True
@@ -82,6 +92,7 @@ class DeviceState:
             else earlier.inventory
         )
         self._claims = {(each.namespace, each.name): each for each in devices.claims}
+        self._special = {each.owner: each for each in devices.claims if each.is_special}
         in_use: dict[PoolId, set[DeviceId]] = {}
         for each in devices_in_use(devices.claims):
             in_use.setdefault(each[:2], set()).add(each)
@@ -90,6 +101,27 @@ class DeviceState:
     def claim(self, namespace: str, name: str) -> Claim | None:
         """The claim of this name."""
         return self._claims.get((namespace, name))
+
+    def special(self, pod_uid: str) -> Claim | None:
+        """The claim that a scheduler made for the extended resources of the pod."""
+        return self._special.get(pod_uid)
+
+    def offered(self, node: Node) -> dict[str, int]:
+        """The extended resources that a node does not offer itself, each with the number of devices of its
+        class that only this node can use."""
+        missing = [each for each in self.devices.extended if not node.allocatable.get(each)]
+        pools = self.inventory.pools(node) if missing else ()
+        found = {name: self._of_class(self.devices.extended[name], pools, node) for name in missing}
+        return {name: count for name, count in found.items() if count}
+
+    def _of_class(self, name: str, pools: Sequence[Pool], node: Node) -> int:
+        asked = Request(name=name, field="", device_class=name)
+        if name not in self._classes:
+            return 0
+        return sum(
+            is_local(each) and match_of(self._matcher, self._classes, node, asked, each) is True
+            for each in candidates(pools)
+        )
 
     def claims_of(
         self, entries: Sequence[PodClaim], *, namespace: str, pod_uid: str

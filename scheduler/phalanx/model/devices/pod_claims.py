@@ -30,9 +30,9 @@ def resolve(
     """
     found: dict[str, Claim] = {}
     for index, each in enumerate(claims):
-        if each.is_needless:
-            continue
         claim = find(namespace, each.claim) if each.claim else None
+        if each.is_needless or (each.is_special and claim is None):
+            continue
         problem = _problem(each, claim, pod_uid)
         if problem:
             return Unresolved(f"spec.resourceClaims[{index}]: {problem}")

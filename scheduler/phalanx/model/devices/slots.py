@@ -18,6 +18,7 @@ from phalanx.model.devices.allocator import (
     NodeDevices,
     allocate,
     candidates,
+    is_local,
     kind_of,
     match_of,
 )
@@ -86,7 +87,7 @@ class SlotCounter:
             count,
             exact,
             reason="" if count == limit else reason,
-            uses_shared_pools=any(self._may_have(place, each) and not _is_local(each) for each in found),
+            uses_shared_pools=any(self._may_have(place, each) and not is_local(each) for each in found),
         )
 
     def _allocate(self, place: NodeDevices, members: int) -> Answer:
@@ -122,19 +123,13 @@ class SlotCounter:
         )
         own = kind_of(each, matches, self._attributes, is_used=each.id in place.in_use)
         unsupported = (each.slice.name, each.device.unsupported) if each.device.unsupported else ()
-        return own, unsupported, _is_local(each)
+        return own, unsupported, is_local(each)
 
     def _may_have(self, place: NodeDevices, each: Candidate) -> bool:
         return any(
             match_of(self._matcher, self._classes, place.node, request, each) is True
             for request in self._requests
         )
-
-
-def _is_local(each: Candidate) -> bool:
-    """Whether only one node can use the device."""
-    choice = each.device.choice if each.slice.per_device else each.slice.choice
-    return choice is not None and bool(choice.node)
 
 
 def _without(place: NodeDevices, answer: Answer) -> NodeDevices:

@@ -1,0 +1,97 @@
+"""Extended resources that pods of this scheduler request, and which of them devices satisfy.
+
+DeviceClasses are watched from the first pod with claims on, and from the first pod on that requests a
+resource which no node offers: only a class can say that devices satisfy it.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+
+from msgspec.structs import replace
+
+from phalanx.model.devices.claims import DeviceClass
+from phalanx.model.devices.special_claims import extended_resources
+from phalanx.model.extended_resources import CLASS_PREFIX, SPECIAL_CLAIM
+from phalanx.model.names import PodUid
+from phalanx.model.pods import Pod, PodClaim
+
+_ENTRY = PodClaim(SPECIAL_CLAIM, "", is_own=True, is_special=True)
+
+
+class ExtendedUse:
+    """Pods of this scheduler by the extended resources that they request, and the classes of these."""
+
+    def __init__(self, *, scheduler_name: str) -> None:
+        self._scheduler_name = scheduler_name
+        self._users: dict[str, dict[PodUid, None]] = {}
+        self._resources: dict[PodUid, tuple[str, ...]] = {}
+        self._classes: Mapping[str, str] = {}
+        self.are_sought = False
+        """Whether a pod requested a resource that no node offers: DeviceClasses must be known."""
+
+    @property
+    def satisfied(self) -> dict[str, str]:
+        """The resources that pods request and devices satisfy, each with its class."""
+        return {name: found for name, found in self._classes.items() if name in self._users}
+
+    def is_concerned(self, pod: Pod) -> bool:
+        """Whether the pod counts here."""
+        is_ours = pod.scheduler_name == self._scheduler_name
+        return is_ours and pod.extended is not None and not pod.is_finished
+
+    def replace(self, uid: PodUid, pod: Pod | None) -> bool:
+        """A pod was added, changed or removed; whether there are more or fewer resources with users."""
+        concerned = pod is not None and pod.extended is not None and self.is_concerned(pod)
+        after = pod.extended.resources if concerned and pod is not None and pod.extended is not None else ()
+        before = self._resources.pop(uid, ())
+        if after:
+            self._resources[uid] = after
+        changed = False
+        for name in after:
+            changed = changed or name not in self._users
+            self._users.setdefault(name, {})[uid] = None
+        for name in before:
+            if name not in after:
+                del self._users[name][uid]
+            if not self._users[name]:
+                del self._users[name]
+                changed = True
+        return changed
+
+    def classes_changed(self, classes: Mapping[str, DeviceClass]) -> tuple[PodUid, ...]:
+        """The classes are others; which pods request a resource that this concerns."""
+        before, self._classes = self._classes, extended_resources(classes)
+        names = [name for name in self._users if before.get(name) != self._classes.get(name)]
+        return tuple(dict.fromkeys(uid for name in names for uid in self._users[name]))
+
+    def seek(self, is_offered: Callable[[str], bool]) -> bool:
+        """Whether classes are sought, now that nodes offer other resources or pods request others."""
+        if not self.are_sought:
+            self.are_sought = any(
+                name.startswith(CLASS_PREFIX) or not is_offered(name) for name in self._users
+            )
+        return self.are_sought
+
+    def with_claim(self, pod: Pod) -> Pod:
+        """The pod with an entry for the claim that it may need, while it has no node in the API."""
+        needs = self.is_concerned(pod) and (pod.node is None or pod.assumed) and self._is_satisfied(pod)
+        entries = tuple([each for each in pod.device_claims if not each.is_special or each.claim])
+        if needs:
+            entries = (*entries, next((each for each in pod.device_claims if _is_entry(each)), _ENTRY))
+        return pod if entries == pod.device_claims else replace(pod, device_claims=entries)
+
+    def _is_satisfied(self, pod: Pod) -> bool:
+        return pod.extended is not None and any(name in self._classes for name in pod.extended.resources)
+
+    def check(self, pods: Iterable[Pod], classes: Mapping[str, DeviceClass]) -> None:
+        """Assert that what is kept follows from these objects."""
+        rebuilt = ExtendedUse(scheduler_name=self._scheduler_name)
+        rebuilt.classes_changed(classes)
+        for pod in pods:
+            rebuilt.replace(pod.uid, pod)
+            assert pod == rebuilt.with_claim(pod), f"the entry for extended resources of pod {pod} differs"
+        assert self._users == rebuilt._users, "pods that request extended resources differ"
+        assert self._classes == rebuilt._classes, "classes of extended resources differ"
+
+
+def _is_entry(each: PodClaim) -> bool:
+    return each.is_special and not each.claim
