@@ -148,13 +148,6 @@ CONTRADICTIONS: dict[str, tuple[str, Document]] = {
         "must be a multiple of its segmentSize",
         gang(subGroups=[{"name": "a", "minMember": 6, "segmentSize": 4, **RACK}]),
     ),
-    "two Topologies": (
-        "must be the Topology of the gang",
-        gang(
-            topology=on(required="zone"),
-            subGroups=[{"name": "a", "minMember": 6, "topology": {"name": "another", "required": "rack"}}],
-        ),
-    ),
     "nothing to reserve": ("Reserved needs spec.roles with requests", gang(**RESERVED)),
     "Reserved with subgroups": (
         "Reserved is not supported together with spec.subGroups",
@@ -195,8 +188,17 @@ REFUSED: dict[str, tuple[str, Document]] = {
     "unknown level, named by a subgroup": (
         f"level spine does not exist in Topology {NETWORK}",
         gang(
-            topology={"required": "spine"},
-            subGroups=[{"name": "a", "minMember": 1, "topology": on(required="rack")}],
+            subGroups=[
+                {"name": "a", "minMember": 1, "topology": on(required="rack")},
+                {"name": "b", "minMember": 1, "topology": {"required": "spine"}},
+            ]
+        ),
+    ),
+    "unknown level of another Topology": (
+        f"level spine does not exist in Topology {NETWORK}",
+        gang(
+            topology={"name": "elsewhere", "required": "spine"},
+            subGroups=[{"name": "a", "minMember": 1, "topology": on(required="spine")}],
         ),
     ),
     "empty label": ("pod-group is empty", pod({POD_GROUP: ""})),
@@ -213,6 +215,14 @@ REFUSED: dict[str, tuple[str, Document]] = {
 
 ADMITTED_GROUPS: dict[str, Document] = {
     "minimal": gang(minMember=1),
+    "two Topologies": gang(
+        topology=on(required="zone"),
+        subGroups=[{"name": "a", "minMember": 6, "topology": {"name": "another", "required": "domain"}}],
+    ),
+    "the default Topology, which does not exist": gang(
+        topology={"required": "spine"},
+        subGroups=[{"name": "a", "minMember": 1, "topology": on(required="rack")}],
+    ),
     "all members of the roles": gang(minMember=6, roles=ROLES),
     "a minimum that follows": gang(subGroups=[{"name": "a", "minMember": 4, "segmentSize": 2, **RACK}]),
     "the minimum of the subgroups": gang(

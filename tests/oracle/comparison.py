@@ -2,7 +2,7 @@
 
 import json
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -80,6 +80,11 @@ def compare(plugins: Plugins, objects: Sequence[Document], pod: str, *, hard_wei
     return Comparison(answer, problem=problem, costs=tuple(sorted(said.costs.items())))
 
 
+def _requested(claim: Document) -> Mapping[str, str]:
+    found: Mapping[str, str] = claim["spec"].get("resources", {}).get("requests", {})
+    return found
+
+
 def shares_space(objects: Sequence[Document], pod: str) -> bool:
     """Whether some published space holds each claim of the pod without a volume, but not all together.
 
@@ -97,7 +102,7 @@ def shares_space(objects: Sequence[Document], pod: str) -> bool:
             continue
         namespace, name = _key(each).split("/")
         if name in mounted and namespace == pod.split("/")[0]:
-            size = capacity_amount("storage", each["spec"]["resources"]["requests"]["storage"])
+            size = capacity_amount("storage", _requested(each).get("storage", "0"))
             asked.setdefault(each["spec"].get("storageClassName", ""), []).append(size)
     for each in objects:
         if each["kind"] == "CSIStorageCapacity" and each.get("capacity"):

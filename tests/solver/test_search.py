@@ -13,6 +13,8 @@ from phalanx.model.names import NodeName, ShapeKey
 from phalanx.model.rules import (
     Budget,
     FewestDomains,
+    OtherTopologyDomain,
+    OtherTopologyFewest,
     PodAffinityRule,
     PodAntiAffinityRule,
     Rule,
@@ -277,10 +279,15 @@ def test_every_constraint_adds_to_the_model(name: str) -> None:
     roles = tuple(structs.replace(one, shape=f"{index}") for index, one in enumerate(roles))
     one, other = ((ShapeKey(role.shape),) for role in roles[:2])
     affinity_rules = (PodAntiAffinityRule("a", "row", one, other), PodAffinityRule("b", "row", one, other))
-    classes = tuple(structs.replace(each, label_values=("x",)) for each in problem.classes)
+    other_rules = (
+        OtherTopologyDomain("o", "left", "net", "pod"),
+        OtherTopologyFewest("f", "left", "net", ("pod",)),
+    )
+    keys = ("row", other_rules[0].key, *other_rules[1].keys)
+    classes = tuple(structs.replace(each, label_values=("x",) * len(keys)) for each in problem.classes)
     spread_rule = TopologySpreadRule("c", "row", one, other, (("x", 1), ("y", 0)), 1)
-    rules = (*problem.rules, *subgroup_rules, *affinity_rules, spread_rule)
-    problem = structs.replace(problem, rules=rules, roles=roles, classes=classes, keys=("row",))
+    rules = (*problem.rules, *subgroup_rules, *affinity_rules, spread_rule, *other_rules)
+    problem = structs.replace(problem, rules=rules, roles=roles, classes=classes, keys=keys)
     table = node_table(class_rows(problem))
     groups = groups_of(table, table.everything)
     if name == "capacity-amounts":
