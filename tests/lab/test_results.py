@@ -114,6 +114,7 @@ def test_the_page_is_whole_and_names_are_text() -> None:
     assert all("&lt;script&gt;alert(1)&lt;/script&gt; $x^2$" in drawing for drawing in drawings)
     assert all("<script" not in drawing for drawing in drawings)
     assert all(ElementTree.fromstring(drawing).tag.endswith("svg") for drawing in drawings)
+    assert not any("mathdefault" in drawing for drawing in drawings), "numbers of axes are no formulas"
     assert page == page_of(found, plots_of(found.variants)), "the same results give the same page"
 
 

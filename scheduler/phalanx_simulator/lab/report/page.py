@@ -3,6 +3,7 @@
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
+from pathlib import Path
 from typing import Final
 
 from phalanx_simulator.lab.history.history import counted
@@ -29,7 +30,7 @@ def page_of(results: Results, plots: Iterable[Plot]) -> str:
 
 
 def _lines(results: Results, plots: Iterable[Plot]) -> Iterator[str]:
-    title = f"Phalanx laboratory: {results.played.path}"
+    title = f"Phalanx laboratory: {Path(results.played.path).name}"
     yield "<!doctype html>"
     yield f'<html lang="en"><head><meta charset="utf-8"><title>{_text(title)}</title>'
     yield f'<meta http-equiv="Content-Security-Policy" content="{_text(_POLICY)}">'

@@ -123,6 +123,7 @@ def _distribution(axes: Any, variants: Sequence[VariantResult]) -> None:
         waits = [wait / _HOUR_S for wait in each.outcome.wait_quantiles]
         axes.step(waits, range(len(waits)), where="post", label=each.name)
     axes.set_xscale("symlog", linthresh=0.1)
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")  # the default one needs parsed formulas
     axes.set_xlim(left=0)
     axes.set_ylim(0, 100)
     axes.set_xlabel("wait, hours")

@@ -149,10 +149,13 @@ def sentences(results: Results) -> list[tuple[str, list[str]]]:
 
 
 def _sentence(figure: Figure, change: Change, first: str) -> str | None:
-    """None for a figure that is the same in both, or not known in one."""
-    if change.before is None or change.after is None or change.before == change.after:
+    """None for a figure that is shown alike in both, or not known in one."""
+    if change.before is None or change.after is None:
         return None
-    text = f"{figure.name}: {figure.show(change.after)} instead of {figure.show(change.before)}"
+    before, after = figure.show(change.before), figure.show(change.after)
+    if before == after:
+        return None
+    text = f"{figure.name}: {after} instead of {before}"
     if change.before:
         text += f" ({100 * (change.after - change.before) / change.before:+,.0f} %)"
     if figure.lower_is_better is None:
