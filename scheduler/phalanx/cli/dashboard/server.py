@@ -1,7 +1,7 @@
 """The HTTP server of the pages: files, JSON, and a stream of events. It only reads."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Final
 
@@ -9,7 +9,7 @@ import msgspec
 from aiohttp import web
 from msgspec import Struct
 
-from phalanx.cli.dashboard.assets import asset, read_assets
+from phalanx.cli.dashboard.assets import Asset, asset, read_assets
 from phalanx.cli.dashboard.facts import Facts
 from phalanx.cli.dashboard.feed import Feed
 from phalanx.cli.dashboard.guards import HEADERS, Guard, guarding
@@ -45,11 +45,11 @@ class Live(Struct, frozen=True):
     """Why the last one failed; empty if it did not."""
 
 
-def dashboard_app(feed: Feed, guard: Guard) -> web.Application:
-    """All paths."""
+def dashboard_app(feed: Feed, guard: Guard, *, assets: Mapping[str, Asset] | None = None) -> web.Application:
+    """All paths. `assets`: other files for the browser than those of the package, to compare versions."""
     app = web.Application(middlewares=[guarding(guard)])
     app.on_response_prepare.append(_add_headers)
-    _add_files(app, guard)
+    _add_files(app, guard, read_assets() if assets is None else assets)
     for name, page in _pages(feed).items():
         app.router.add_get(f"/api/{name}", _json(feed, guard, page))
     app.router.add_get("/api/live", _live(feed, guard))
@@ -194,8 +194,7 @@ def _needed(request: web.Request, name: str) -> str:
     return value
 
 
-def _add_files(app: web.Application, guard: Guard) -> None:
-    assets = read_assets()
+def _add_files(app: web.Application, guard: Guard, assets: Mapping[str, Asset]) -> None:
     start = assets["index.html"]
 
     async def index(request: web.Request) -> web.StreamResponse:

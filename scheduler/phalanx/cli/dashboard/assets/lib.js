@@ -41,6 +41,7 @@ export function usePage(name, query, live) {
   const [state, setState] = useState({ url: '', data: null, error: '' });
   const tag = useRef('');
   useEffect(() => {
+    if (!live.asked) return undefined; // its first event comes at once, and would ask again
     const ending = new AbortController();
     const known = state.url === url ? tag.current : '';
     fetch(url, { headers: known ? { 'If-None-Match': known } : {}, cache: 'no-store', signal: ending.signal })
@@ -61,22 +62,23 @@ export function usePage(name, query, live) {
         setState((before) => ({ url, data: before.url === url ? before.data : null, error: { status: 0, text } }));
       });
     return () => ending.abort();
-  }, [url, live.number, live.connected]);
+  }, [url, live.asked, live.number, live.connected]);
   return state.url === url ? state : { url, data: null, error: null };
 }
 
-// The stream of events. It says when there is a new reading, and why one failed.
+// The stream of events. It says when there is a new reading, and why one failed. `asked`: whether it has said anything,
+// or was refused.
 export function useLive() {
-  const [live, setLive] = useState({ number: -1, read: false, problem: '', connected: false, refused: false });
+  const [live, setLive] = useState({ asked: false, number: -1, read: false, problem: '', connected: false, refused: false });
   useEffect(() => {
     let stream;
     let again;
     const open = () => {
       stream = new EventSource('/api/live');
-      stream.onmessage = (event) => setLive({ ...JSON.parse(event.data), connected: true, refused: false });
+      stream.onmessage = (event) => setLive({ ...JSON.parse(event.data), asked: true, connected: true, refused: false });
       stream.onerror = () => {
         const closed = stream.readyState === EventSource.CLOSED; // refused: the browser does not try again
-        setLive((before) => ({ ...before, connected: false, refused: closed }));
+        setLive((before) => ({ ...before, asked: true, connected: false, refused: closed }));
         if (closed) again = setTimeout(open, 5000);
       };
     };
@@ -98,6 +100,10 @@ export function useNow(period = 5000) {
 
 // ---- texts ---------------------------------------------------------------------------------------------------
 
+// Number.toLocaleString makes a formatter each time, which for 10,000 nodes takes seconds.
+const format = new Intl.NumberFormat('en-US');
+export const decimal = (number) => format.format(number);
+
 const UNITS = [['Ti', 2 ** 40], ['Gi', 2 ** 30], ['Mi', 2 ** 20], ['Ki', 2 ** 10]];
 
 export function amount(resource, number) {
@@ -108,7 +114,7 @@ export function amount(resource, number) {
       if (Math.abs(number) >= size) return `${Number((number / size).toPrecision(4))}${unit}`;
     }
   }
-  return number.toLocaleString('en-US');
+  return decimal(number);
 }
 
 export function amounts(resources) {
@@ -129,7 +135,7 @@ export function span(seconds) {
   return `${Math.floor(s / 86400)}d${Math.floor((s % 86400) / 3600)}h`;
 }
 
-export const plural = (number, noun) => `${number.toLocaleString('en-US')} ${noun}${number === 1 ? '' : 's'}`;
+export const plural = (number, noun) => `${decimal(number)} ${noun}${number === 1 ? '' : 's'}`;
 
 // `at`: a time of the API, or seconds since the epoch.
 export function Ago({ at, now }) {
