@@ -1,4 +1,4 @@
-"""The programs that check the files of deploy/monitoring, built once from Go modules that pin versions.
+"""The programs that `make monitoring` runs, built once from Go modules that pin versions.
 
 `python -m tests.monitoring.programs` builds them. The exit code is 2 if one cannot be built.
 """
@@ -31,6 +31,14 @@ PROMTOOL: Final = Program(
     package=f"{_SOURCE}/cmd/promtool",
     tags=_NO_DISCOVERY,
 )
+PROMETHEUS: Final = Program(
+    name="prometheus",
+    module=HERE / "prometheus",
+    cache="monitoring/prometheus",
+    source=_SOURCE,
+    package=f"{_SOURCE}/cmd/prometheus",
+    tags=_NO_DISCOVERY,
+)
 BOARD_CHECK: Final = Program(
     name="board_check",
     module=HERE / "board_check",
@@ -59,4 +67,4 @@ def rules() -> list[Document]:
 
 
 if __name__ == "__main__":
-    sys.exit(build_all(BOARD_CHECK, PROMTOOL))
+    sys.exit(build_all(BOARD_CHECK, PROMTOOL, PROMETHEUS))
