@@ -10,6 +10,7 @@ from aiohttp import web
 from msgspec import Struct
 
 from phalanx.cli.dashboard.assets import Asset, asset, read_assets
+from phalanx.cli.dashboard.encoded import EncodedPages
 from phalanx.cli.dashboard.facts import Facts
 from phalanx.cli.dashboard.feed import Feed
 from phalanx.cli.dashboard.guards import HEADERS, Guard, guarding
@@ -50,8 +51,9 @@ def dashboard_app(feed: Feed, guard: Guard, *, assets: Mapping[str, Asset] | Non
     app = web.Application(middlewares=[guarding(guard)])
     app.on_response_prepare.append(_add_headers)
     _add_files(app, guard, read_assets() if assets is None else assets)
+    made = EncodedPages()
     for name, page in _pages(feed).items():
-        app.router.add_get(f"/api/{name}", _json(feed, guard, page))
+        app.router.add_get(f"/api/{name}", _json(feed, guard, page, made))
     app.router.add_get("/api/live", _live(feed, guard))
     app.router.add_get("/api/session", _session(guard))
     app.router.add_routes(guard.routes())
@@ -82,7 +84,9 @@ def _pages(feed: Feed) -> dict[str, PageOf]:
     }
 
 
-def _json(feed: Feed, guard: Guard, page: PageOf) -> Callable[[web.Request], Awaitable[web.Response]]:
+def _json(
+    feed: Feed, guard: Guard, page: PageOf, made: EncodedPages
+) -> Callable[[web.Request], Awaitable[web.Response]]:
     async def handler(request: web.Request) -> web.Response:
         facts = await _facts(feed, guard, request)
 
@@ -90,7 +94,7 @@ def _json(feed: Feed, guard: Guard, page: PageOf) -> Callable[[web.Request], Awa
             found = page(facts, request)
             return None if found is None else msgspec.json.encode(Answer(found, facts.seen.notes))
 
-        body = await asyncio.to_thread(encoded)  # large pages take longer than the loop should wait
+        body = await made.get(feed.number, facts, request.path_qs, encoded)
         if body is None:
             raise web.HTTPNotFound(text="there is no such object, or you may not see it\n")
         return _tagged(request, body, "application/json")

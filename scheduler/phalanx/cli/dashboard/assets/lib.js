@@ -41,7 +41,6 @@ export function usePage(name, query, live) {
   const [state, setState] = useState({ url: '', data: null, error: '' });
   const tag = useRef('');
   useEffect(() => {
-    if (!live.asked) return undefined; // its first event comes at once, and would ask again
     const ending = new AbortController();
     const known = state.url === url ? tag.current : '';
     fetch(url, { headers: known ? { 'If-None-Match': known } : {}, cache: 'no-store', signal: ending.signal })
@@ -62,23 +61,22 @@ export function usePage(name, query, live) {
         setState((before) => ({ url, data: before.url === url ? before.data : null, error: { status: 0, text } }));
       });
     return () => ending.abort();
-  }, [url, live.asked, live.number, live.connected]);
+  }, [url, live.number, live.connected]);
   return state.url === url ? state : { url, data: null, error: null };
 }
 
-// The stream of events. It says when there is a new reading, and why one failed. `asked`: whether it has said anything,
-// or was refused.
+// The stream of events. It says when there is a new reading, and why one failed.
 export function useLive() {
-  const [live, setLive] = useState({ asked: false, number: -1, read: false, problem: '', connected: false, refused: false });
+  const [live, setLive] = useState({ number: -1, read: false, problem: '', connected: false, refused: false });
   useEffect(() => {
     let stream;
     let again;
     const open = () => {
       stream = new EventSource('/api/live');
-      stream.onmessage = (event) => setLive({ ...JSON.parse(event.data), asked: true, connected: true, refused: false });
+      stream.onmessage = (event) => setLive({ ...JSON.parse(event.data), connected: true, refused: false });
       stream.onerror = () => {
         const closed = stream.readyState === EventSource.CLOSED; // refused: the browser does not try again
-        setLive((before) => ({ ...before, asked: true, connected: false, refused: closed }));
+        setLive((before) => ({ ...before, connected: false, refused: closed }));
         if (closed) again = setTimeout(open, 5000);
       };
     };

@@ -1,6 +1,6 @@
-// The map: domains with their nodes. So that 10,000 nodes open quickly and scroll smoothly, the nodes of the first
-// domains are made at once and the others while the browser is idle, the browser renders only what is on the screen
-// (content-visibility), and a new reading changes only the domains that differ.
+// The map: domains with their nodes. So that 10,000 nodes open quickly and scroll smoothly, the first domains are made at
+// once and the others while the browser is idle, the browser renders only what is on the screen (content-visibility),
+// and a new reading changes only the domains that differ.
 import { amount, amounts, Bar, changeQuery, html, link, Loaded, Nothing, plural, short, span, State, Table, useEffect, useMemo, usePage, useRef, useState } from '../lib.js';
 
 export function Topology({ query, live }) {
@@ -21,14 +21,19 @@ export function Topology({ query, live }) {
 }
 
 const AT_ONCE = 24; // domains: more than a screen shows
-const EACH_TIME = 16;
+const EACH_TIME = 32;
 
-// How many domains have their nodes. The nodes of the others are made while the browser is idle.
+// How many domains are made. The others follow while the browser is idle.
 function useGrowing(all) {
   const [made, setMade] = useState(AT_ONCE);
   useEffect(() => {
     if (made >= all) return undefined;
-    const waiting = requestIdleCallback(() => setMade(made + EACH_TIME), { timeout: 200 });
+    const more = () => setMade(made + EACH_TIME);
+    if (!window.requestIdleCallback) { // Safari
+      const timer = setTimeout(more, 20);
+      return () => clearTimeout(timer);
+    }
+    const waiting = requestIdleCallback(more, { timeout: 200 });
     return () => cancelIdleCallback(waiting);
   }, [made, all]);
   return made;
@@ -37,33 +42,34 @@ function useGrowing(all) {
 function Map({ page, chosen }) {
   const place = useRef(null);
   const made = useGrowing(page.domains.length);
-  const stop = useMemo(() => tabStop(page, chosen), [page, chosen]);
+  const domains = page.domains.slice(0, made);
+  const stop = tabStop(domains, chosen);
   if (!page.domains.length || page.domains[0].nodeCount === 0) return html`<${Nothing}>No node has ${page.resource}.<//>`;
   return html`
     <p class="legend">A number is what is free on a node. <span class="swatch free"></span> all free <span class="swatch partly"></span> in part
       <span class="swatch full"></span> none <span class="swatch faulty"></span> takes no pods. Arrow keys move from node to node, Enter shows one.</p>
     <div class="map" ref=${place} onKeyDown=${(event) => move(event, place.current)} onFocusIn=${(event) => remember(event, place.current)} onClick=${choose}>
-      ${page.domains.map((domain, index) => html`<${Domain} key=${index + domain.name} domain=${domain} page=${page} made=${index < made || index === stop.domain}
+      ${domains.map((domain, index) => html`<${Domain} key=${index + domain.name} domain=${domain} page=${page}
         stop=${index === stop.domain ? stop.name : ''} chosen=${index === stop.domain ? chosen : ''} />`)}
     </div>`;
 }
 
 // The node that Tab reaches, and its domain: the chosen one, else the first.
-function tabStop(page, chosen) {
-  const found = chosen ? page.domains.findIndex((domain) => domain.nodes.some(([name]) => name === chosen)) : -1;
+function tabStop(domains, chosen) {
+  const found = chosen ? domains.findIndex((domain) => domain.nodes.some(([name]) => name === chosen)) : -1;
   if (found >= 0) return { domain: found, name: chosen };
-  const first = page.domains.findIndex((domain) => domain.nodes.length);
-  return { domain: first, name: first < 0 ? '' : page.domains[first].nodes[0][0] };
+  const first = domains.findIndex((domain) => domain.nodes.length);
+  return { domain: first, name: first < 0 ? '' : domains[first].nodes[0][0] };
 }
 
 // A domain is made again only if something of it differs.
-function Domain({ domain, page, made, stop, chosen }) {
+function Domain({ domain, page, stop, chosen }) {
   const content = useMemo(() => JSON.stringify(domain), [domain]);
   return useMemo(() => html`<section class=${`domain level-${Math.min(domain.depth, 6)} ${domain.nodes.length ? 'leaf' : ''}`} aria-label=${`${domain.level} ${domain.name}`}>
     <${Heading} domain=${domain} page=${page} />
     ${domain.nodes.length > 0 && html`<div class="nodes" role="group" aria-label=${`Nodes of ${domain.level} ${domain.name}`}>
-      ${made && domain.nodes.map((node) => nodeButton(node, page, stop, chosen))}</div>`}
-  </section>`, [content, page.resource, made, stop, chosen]);
+      ${domain.nodes.map((node) => nodeButton(node, page, stop, chosen))}</div>`}
+  </section>`, [content, page.resource, stop, chosen]);
 }
 
 function Heading({ domain, page }) {
