@@ -21,11 +21,15 @@ class Faulty(Plugin):
     def __init__(self) -> None:
         folder = Path(os.environ["FAULTS"])
         self._fails = (folder / "error").exists()
-        if (folder / "slow").exists():
-            time.sleep(SLOW_S)
+        self._is_slow = (folder / "slow").exists()
 
     def gang_order(self, gang: Gang, view: SessionView) -> GangOrder:
         """See Plugin."""
+        if self._is_slow:
+            self._is_slow = (
+                False  # once in a cycle. Not in the constructor, which a reload calls in the event loop
+            )
+            time.sleep(SLOW_S)
         if self._fails:
             raise RuntimeError("a fault that the test asked for")
         return GangOrder()

@@ -165,6 +165,7 @@ async def break_schedulers(faults: Faults, one: Scheduler) -> None:
     async with faults.firing("PhalanxConfigRefused"):
         made.config.write_text("plugins: [{name: no-such-plugin}]\n")
     made.config.write_text(config)
+    await made.prometheus.until_value("phalanx_config_last_reload_successful == 1")
     with made.plugin_fault("error"):
         async with faults.firing("PhalanxSchedulerErrors"):
             made.add_gang("error", 1, queue="other")
