@@ -70,7 +70,7 @@ dask: .venv/installed-dev ## runs on a real Dask cluster on loopback of which a 
 	$(BIN)/pytest -p no:xdist -m dask tests/lab/test_dask.py $(ARGS)
 
 .PHONY: monitoring
-monitoring: .venv/installed-dev ## alerts with the real promtool, and boards with Grafana's published types; Go builds both once in some minutes
+monitoring: .venv/installed-dev ## alerts with the real promtool, boards with Grafana's types, a real Prometheus; Go builds them once in some minutes
 	$(BIN)/python -m tests.monitoring.programs
 	$(BIN)/pytest -m monitoring tests/monitoring $(ARGS)
 

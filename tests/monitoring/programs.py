@@ -1,4 +1,4 @@
-"""The programs that check the files of deploy/monitoring, built once from Go modules that pin versions.
+"""The programs that `make monitoring` runs, built once from Go modules that pin versions.
 
 `python -m tests.monitoring.programs` builds them. The exit code is 2 if one cannot be built.
 """
@@ -46,6 +46,13 @@ BOARD_CHECK: Final = Program(
     source="github.com/grafana/grafana-foundation-sdk/go",
     package=".",
 )
+COLLECTOR: Final = Program(
+    name="collector",
+    module=HERE / "collector",
+    cache="monitoring/collector",
+    source="go.opentelemetry.io/collector/otelcol",
+    package=".",
+)
 
 
 def run(program: Program, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
@@ -67,4 +74,4 @@ def rules() -> list[Document]:
 
 
 if __name__ == "__main__":
-    sys.exit(build_all(BOARD_CHECK, PROMTOOL, PROMETHEUS))
+    sys.exit(build_all(BOARD_CHECK, PROMTOOL, PROMETHEUS, COLLECTOR))

@@ -1,12 +1,17 @@
-"""Screenshots of every page for the documentation: `python -m tests.cli.dashboard.pictures`.
+"""Screenshots of every page: `python -m tests.cli.dashboard.pictures` makes them again.
 
-The gangs are decided by nobody here: the objects are written as the scheduler writes them.
+They are the pictures of the documentation, and those that test_pictures.py compares with. The time is fixed,
+so that they are always the same. The gangs are decided by nobody here: the objects are written as the
+scheduler writes them.
 """
 
 import asyncio
-from collections.abc import Iterator
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
+from unittest.mock import patch
 
 from msgspec.structs import replace
 from phalanx.cli.dashboard.facts import EVERYTHING
@@ -20,7 +25,7 @@ from phalanx.clock import SystemClock
 from phalanx.observe.recording import encode
 from phalanx.web.server import serving
 
-from tests.cli.dashboard.browser import browsing, show
+from tests.cli.dashboard.browser import PAGES, browsing, go
 from tests.cli.dashboard.large import ListReader, stamped
 from tests.cli.test_recordings import SCENARIOS, recording_of
 from tests.cli.verbs.conftest import (
@@ -36,7 +41,12 @@ from tests.cli.verbs.conftest import (
 from tests.cli.verbs.test_why import event
 from tests.fake_objects import Manifest, namespace
 
-FOLDER: Final = Path(__file__).resolve().parents[3] / "docs" / "pictures"
+DOCUMENTATION: Final = Path(__file__).resolve().parents[3] / "docs" / "pictures"
+OTHERS: Final = Path(__file__).parent / "references"
+MADE_WITH: Final = OTHERS / "made-with.json"
+NOW_MS: Final = 1_790_000_000_000
+WIDE: Final = {"width": 1280, "height": 800}
+NARROW: Final = {"width": 320, "height": 800}
 GPU: Final = "nvidia.com/gpu"
 SECRET: Final = "pictures"
 
@@ -142,41 +152,59 @@ def running(name: str, space: str, nodes: list[str], rack: str) -> Iterator[Mani
 
 
 PICTURES: Final = {
-    "overview": "overview",
-    "queues": "queues",
-    "gangs": "gangs",
-    "gang": "#/gang?namespace=language&kind=PodGroup&name=pretrain",
-    "gang-waiting": "#/gang?namespace=vision&kind=PodGroup&name=sweep",
-    "topology": "topology",
-    "decisions": "decisions",
-    "faults": "faults",
+    **{name: PAGES[name] for name in ("overview", "queues", "gangs", "topology", "decisions", "faults")},
+    "gang": ("#/gang?namespace=language&kind=PodGroup&name=pretrain", "#pods"),
+    "gang-waiting": ("#/gang?namespace=vision&kind=PodGroup&name=sweep", "#verdict"),
+    "node": ("#/topology?node=gpu-00-00", ".panel table"),
 }
-"""Name of the picture, and of the page or its address."""
+"""Name of the picture; address of the page, and what is there once it is complete."""
+
+NAMES: Final = (
+    *PICTURES,
+    *(f"{name}-dark" for name in PICTURES),
+    "narrow",
+)
+_ONLY_COMPARED: Final = {*(f"{name}-dark" for name in PICTURES if name != "topology"), "node"}
 
 
-async def take(url: str) -> None:
-    async with browsing(viewport={"width": 1280, "height": 800}, color_scheme="light") as page:
-        await page.goto(f"{url}/?secret={SECRET}")
-        await page.wait_for_selector("#last")
-        for name, target in PICTURES.items():
-            await picture(page, name, target)
-        await page.emulate_media(color_scheme="dark")
-        await picture(page, "topology-dark", "topology")
-        await page.set_viewport_size({"width": 320, "height": 800})
-        await picture(page, "narrow", "overview")
+def reference(name: str) -> Path:
+    """Where a picture is kept."""
+    return OTHERS / f"{name}.png" if name in _ONLY_COMPARED else DOCUMENTATION / f"dashboard-{name}.png"
 
 
-async def picture(page: Any, name: str, target: str) -> None:
-    if target.startswith("#"):
-        await page.evaluate("address => { location.hash = address }", target)
-        await page.wait_for_selector("#pods, #verdict")
-    else:
-        await show(page, target)
+async def take(page: Any) -> AsyncIterator[tuple[str, bytes]]:
+    """All pictures by their names. The page is that of `example`."""
+    for colours in ("light", "dark"):
+        await page.emulate_media(color_scheme=colours, reduced_motion="reduce")
+        for name in PICTURES:
+            yield f"{name}-dark" if colours == "dark" else name, await picture(page, name)
+    await page.set_viewport_size(NARROW)
+    await page.emulate_media(color_scheme="light", reduced_motion="reduce")
+    yield "narrow", await picture(page, "overview")
+
+
+async def picture(page: Any, name: str) -> bytes:
+    """Go to the page, and take its picture."""
+    await go(page, *PICTURES[name])
+    await page.wait_for_selector(".connection.good")
     if name == "decisions":
         await page.click("summary")
     if name == "queues":
         await page.wait_for_selector(".u-legend")
-    await page.screenshot(path=FOLDER / f"dashboard-{name}.png")
+    taken: bytes = await page.screenshot(animations="disabled")
+    return taken
+
+
+async def made_with(page: Any) -> dict[str, str]:
+    """What pictures depend on beside the pages: the browser, and the font that the system has."""
+    session = await page.context.new_cdp_session(page)
+    await session.send("DOM.enable")
+    await session.send("CSS.enable")
+    root = (await session.send("DOM.getDocument"))["root"]["nodeId"]
+    heading = await session.send("DOM.querySelector", {"nodeId": root, "selector": "h1"})
+    fonts = (await session.send("CSS.getPlatformFontsForNode", {"nodeId": heading["nodeId"]}))["fonts"]
+    version = page.context.browser.version
+    return {"chromium": version.partition(".")[0], "font": ", ".join(font["familyName"] for font in fonts)}
 
 
 def growing(view: QueuesView, now_ms: int) -> ShareHistory:
@@ -191,7 +219,26 @@ def growing(view: QueuesView, now_ms: int) -> ShareHistory:
     return history
 
 
-async def main() -> None:
+@asynccontextmanager
+async def example() -> AsyncIterator[Any]:
+    """The overview of the example in a browser, at the fixed time."""
+    with patch.object(SystemClock, "now_ms", return_value=NOW_MS):
+        feed = await example_feed()
+        guard = SecretLink(SECRET)
+        options = {"viewport": WIDE, "timezone_id": "UTC", "locale": "en-US"}
+        async with (
+            serving(dashboard_app(feed, guard), host="127.0.0.1", port=0) as port,
+            browsing(**options) as page,
+        ):
+            guard.port = port
+            await page.clock.set_fixed_time(NOW_MS / 1000)
+            await page.goto(f"http://127.0.0.1:{port}/?secret={SECRET}")
+            await page.wait_for_selector("#last")
+            yield page
+
+
+async def example_feed() -> Feed:
+    """One reading of the example cluster, with a recorded cycle."""
     clock = SystemClock()
     note = "NoDomainFits: no rack fits all 16 pods now: the best fits 11"
     events = [event("e", "sweep-0", "", reason="FailedScheduling", note=note, seconds=40)]
@@ -202,15 +249,21 @@ async def main() -> None:
         encode(replace(recording, snapshot=replace(recording.snapshot, now=clock.now_ms() - 9000)))
     )
     feed = Feed(ListReader(found, events), recordings, clock=clock, period=3600)
-    guard = SecretLink(SECRET)
     await feed.read()
     facts = feed.facts(EVERYTHING)
     assert facts is not None, feed.problem
     recordings.url = "http://127.0.0.1:8081"
     feed.history = growing(facts.queues, facts.seen.now_ms)
-    async with serving(dashboard_app(feed, guard), host="127.0.0.1", port=0) as port:
-        guard.port = port
-        await take(f"http://127.0.0.1:{port}")
+    return feed
+
+
+async def main() -> None:
+    """Write all pictures, and what they were made with."""
+    OTHERS.mkdir(exist_ok=True)
+    async with example() as page:
+        MADE_WITH.write_text(json.dumps(await made_with(page), indent=1) + "\n")
+        async for name, content in take(page):
+            reference(name).write_bytes(content)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,16 @@ from phalanx.cli.dashboard.server import dashboard_app
 from phalanx.clock import SystemClock
 from phalanx.web.server import serving
 
-from tests.cli.dashboard.browser import PAGES, browsing, chromium, show
+from tests.cli.dashboard.browser import (
+    LARGE_PAGES,
+    PAGES,
+    browsing,
+    chromium,
+    complete_map,
+    frames,
+    seconds_to_open,
+    show,
+)
 from tests.cli.dashboard.conftest import SECRET, Site
 from tests.cli.dashboard.large import GANGS, NODES, ListReader, objects
 from tests.cli.verbs.conftest import gpu_node, gpu_pod, pod_group, queue
@@ -205,35 +214,12 @@ async def test_ten_thousand_nodes_and_a_hundred_thousand_pods() -> None:
     await feed.read()
     async with serving(dashboard_app(feed, guard), host="127.0.0.1", port=0) as port, browsing() as page:
         guard.port = port
-        url, times = f"http://127.0.0.1:{port}", {}
+        url = f"http://127.0.0.1:{port}"
         await page.goto(f"{url}/?secret={SECRET}")
-        for name in ("overview", "queues", "gangs", "topology", "faults"):
-            await page.goto("about:blank")
-            begin = clock.monotonic()
-            await page.goto(f"{url}/{PAGES[name][0]}")
-            await page.wait_for_selector(PAGES[name][1])
-            times[name] = clock.monotonic() - begin
-        await page.goto(f"{url}/#/topology")
-        await page.wait_for_selector(".node")
-        await page.locator(".node").nth(NODES - 1).wait_for(state="attached")
-        assert await page.locator(".node").count() == NODES
-        frames = await page.evaluate(SCROLL)
+        times = {name: await seconds_to_open(page, url, name, clock=clock) for name in LARGE_PAGES}
+        await complete_map(page, NODES)
+        scrolled = await frames(page)
         await page.goto(f"{url}/#/gangs")
         await page.wait_for_selector(f"text={GANGS:,} gangs")
     print("\nseconds to open:", {name: round(took, 2) for name, took in times.items()})
-    print("milliseconds between frames while scrolling:", frames)
-
-
-SCROLL = """async () => {
-  const times = [];
-  let last = performance.now();
-  for (let step = 0; step < 120; step++) {
-    scrollBy(0, 300);
-    await new Promise(requestAnimationFrame);
-    const now = performance.now();
-    times.push(now - last);
-    last = now;
-  }
-  times.sort((a, b) => a - b);
-  return { median: Math.round(times[60]), p95: Math.round(times[114]), most: Math.round(times[119]) };
-}"""
+    print("milliseconds between frames while scrolling:", scrolled)

@@ -11,12 +11,15 @@ from pathlib import Path
 import aiohttp
 import pytest
 from phalanx.cli.app import main
+from phalanx.cli.dashboard import server
+from phalanx.cli.dashboard.facts import Facts
+from phalanx.cli.dashboard.pages.topology import topology_map
 from phalanx.observe.recording import encode
 from phalanx.web.server import debug_app, serving
 
 from tests.cli.dashboard.conftest import SECRET, Site
 from tests.cli.test_recordings import SCENARIOS, recording_of
-from tests.cli.verbs.conftest import World, gpu_pod
+from tests.cli.verbs.conftest import World, gpu_node, gpu_pod
 
 PATHS = (
     *("/", "/assets/app.js", "/assets/vendor/preact.mjs", "/assets/none.js"),
@@ -37,6 +40,24 @@ async def test_only_the_link_opens_the_pages(site: Site) -> None:
             (cookie,) = answer.cookies.values()
             assert (answer.status, answer.headers["Location"]) == (303, "/")
             assert (cookie["httponly"], cookie["samesite"], cookie["path"]) == (True, "Strict", "/")
+
+
+async def test_a_page_is_made_once_for_a_reading(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+
+    def counted(facts: Facts, *, name: str, resource: str) -> object:
+        made.append(resource)
+        return topology_map(facts, name=name, resource=resource)
+
+    monkeypatch.setattr(server, "topology_map", counted)
+    pages = await asyncio.gather(*(site.page("topology") for _ in range(3)))
+    assert (pages[0], made) == (pages[2], [""])
+    await site.page("topology", resource="cpu")
+    assert made == ["", "cpu"]
+    site.world.create(gpu_node("fresh", rack="a"))
+    await site.feed.read()
+    assert (await site.page("topology"))["domains"][0]["nodeCount"] == pages[0]["domains"][0]["nodeCount"] + 1
+    assert made == ["", "cpu", ""]
 
 
 async def test_a_page_of_another_site_cannot_reach_the_server_by_a_name_of_its_own(site: Site) -> None:

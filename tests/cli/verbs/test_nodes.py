@@ -9,6 +9,7 @@ async def test_who_is_on_a_node_and_what_draining_it_would_cost(tenants: World) 
     rows = {row["name"]: row for row in view["nodes"]}
     assert view["resource"] == "nvidia.com/gpu"
     assert (rows["a1"]["used"]["nvidia.com/gpu"], rows["a1"]["free"]["nvidia.com/gpu"]) == (4, 4)
+    assert rows["a1"]["free"].keys() <= rows["a1"]["allocatable"].keys()  # no zones, no host ports
     (gang,) = rows["a1"]["gangs"]
     assert (gang["namespace"], gang["name"], gang["pods"], gang["stops"]) == ("vision", "busy", 1, True)
     # Two pods of four GPUs have run for ten minutes: 600 s of each of the eight are lost.

@@ -25,9 +25,9 @@ class Asset(Struct, frozen=True):
     etag: str
 
 
-def read_assets() -> Mapping[str, Asset]:
-    """The files by path, such as `pages/gangs.js`."""
-    return dict(_read(files("phalanx.cli.dashboard") / "assets", ""))
+def read_assets(folder: Traversable | None = None) -> Mapping[str, Asset]:
+    """The files by path, such as `pages/gangs.js`: those of the package, unless there is a folder."""
+    return dict(_read(folder or files("phalanx.cli.dashboard") / "assets", ""))
 
 
 def _read(folder: Traversable, path: str) -> list[tuple[str, Asset]]:

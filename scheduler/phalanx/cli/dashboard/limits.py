@@ -61,6 +61,9 @@ CYCLE_LINES_MAX: Final = 200
 SCOPES_KEPT: Final = 16
 """Different sets of rights for which the pages of one reading are kept."""
 
+PAGES_KEPT: Final = 32
+"""Pages of one reading that are kept as JSON. That of a topology of 10,000 nodes has half a MiB."""
+
 SECRET_SIZE: Final = 24
 """Bytes of the secret in the link that `phalanx dashboard` prints: 192 bits cannot be guessed."""
 

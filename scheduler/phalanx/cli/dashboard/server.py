@@ -1,7 +1,7 @@
 """The HTTP server of the pages: files, JSON, and a stream of events. It only reads."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Final
 
@@ -9,7 +9,8 @@ import msgspec
 from aiohttp import web
 from msgspec import Struct
 
-from phalanx.cli.dashboard.assets import asset, read_assets
+from phalanx.cli.dashboard.assets import Asset, asset, read_assets
+from phalanx.cli.dashboard.encoded import EncodedPages
 from phalanx.cli.dashboard.facts import Facts
 from phalanx.cli.dashboard.feed import Feed
 from phalanx.cli.dashboard.guards import HEADERS, Guard, guarding
@@ -45,13 +46,14 @@ class Live(Struct, frozen=True):
     """Why the last one failed; empty if it did not."""
 
 
-def dashboard_app(feed: Feed, guard: Guard) -> web.Application:
-    """All paths."""
+def dashboard_app(feed: Feed, guard: Guard, *, assets: Mapping[str, Asset] | None = None) -> web.Application:
+    """All paths. `assets`: other files for the browser than those of the package, to compare versions."""
     app = web.Application(middlewares=[guarding(guard)])
     app.on_response_prepare.append(_add_headers)
-    _add_files(app, guard)
+    _add_files(app, guard, read_assets() if assets is None else assets)
+    made = EncodedPages()
     for name, page in _pages(feed).items():
-        app.router.add_get(f"/api/{name}", _json(feed, guard, page))
+        app.router.add_get(f"/api/{name}", _json(feed, guard, page, made))
     app.router.add_get("/api/live", _live(feed, guard))
     app.router.add_get("/api/session", _session(guard))
     app.router.add_routes(guard.routes())
@@ -82,7 +84,9 @@ def _pages(feed: Feed) -> dict[str, PageOf]:
     }
 
 
-def _json(feed: Feed, guard: Guard, page: PageOf) -> Callable[[web.Request], Awaitable[web.Response]]:
+def _json(
+    feed: Feed, guard: Guard, page: PageOf, made: EncodedPages
+) -> Callable[[web.Request], Awaitable[web.Response]]:
     async def handler(request: web.Request) -> web.Response:
         facts = await _facts(feed, guard, request)
 
@@ -90,7 +94,7 @@ def _json(feed: Feed, guard: Guard, page: PageOf) -> Callable[[web.Request], Awa
             found = page(facts, request)
             return None if found is None else msgspec.json.encode(Answer(found, facts.seen.notes))
 
-        body = await asyncio.to_thread(encoded)  # large pages take longer than the loop should wait
+        body = await made.get(feed.number, facts, request.path_qs, encoded)
         if body is None:
             raise web.HTTPNotFound(text="there is no such object, or you may not see it\n")
         return _tagged(request, body, "application/json")
@@ -194,8 +198,7 @@ def _needed(request: web.Request, name: str) -> str:
     return value
 
 
-def _add_files(app: web.Application, guard: Guard) -> None:
-    assets = read_assets()
+def _add_files(app: web.Application, guard: Guard, assets: Mapping[str, Asset]) -> None:
     start = assets["index.html"]
 
     async def index(request: web.Request) -> web.StreamResponse:

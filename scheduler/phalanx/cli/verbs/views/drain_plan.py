@@ -75,7 +75,9 @@ class _Search:
         self._returns = returns
         self._left = dict.fromkeys(chosen)
         self._elsewhere: dict[str, Resources] = {
-            name: row.free or {} for name, row in rows.items() if name not in self._left and row.takes_pods
+            name: seen.cluster.nodes[NodeName(name)].free if seen.knows_all_pods else {}
+            for name, row in rows.items()
+            if name not in self._left and row.takes_pods
         }
         self._moved: set[GangKey] = set()
         self._loads = {name: _Load(rows[name], {}) for name in chosen}

@@ -109,10 +109,18 @@ def _row(name: NodeName, state: NodeState, gangs: Sequence[Gang], seen: Seen, fa
         avoided=tuple(_avoided(node)),
         takes_pods=_condition(node, faults) is NodeCondition.READY and not node.has_state_taint,
         allocatable=node.allocatable,
-        used=state.used if knows else None,
-        free=state.free if knows else None,
+        used=_published(state.used) if knows else None,
+        free=_published(state.free) if knows else None,
         gangs=tuple(on_node(gang, name, seen.now_ms // 1000) for gang in gangs),
     )
+
+
+def _published(amounts: Resources) -> Resources:
+    """Without what the scheduler counts beside resources, such as NUMA zones and host ports.
+
+    Their names have a bracket, which no name of Kubernetes has.
+    """
+    return {name: number for name, number in amounts.items() if "[" not in name}
 
 
 def _condition(node: Node, faults: Sequence[str]) -> NodeCondition:

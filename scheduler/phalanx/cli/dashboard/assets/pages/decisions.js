@@ -1,5 +1,5 @@
 // Decisions: events, and recorded cycles for `phalanx replay`.
-import { Ago, html, Loaded, Nothing, plural, Table, usePage } from '../lib.js';
+import { Ago, decimal, html, Loaded, Nothing, plural, Table, usePage } from '../lib.js';
 import { Events } from './overview.js';
 
 export function Decisions({ live, now }) {
@@ -19,7 +19,7 @@ export function Decisions({ live, now }) {
 function Cycle({ cycle, now }) {
   const counts = [`${plural(cycle.tried, 'gang')} tried`, `${cycle.placed} placed`, plural(cycle.pods, 'pod'), plural(cycle.evictions, 'eviction'), `${cycle.waiting} wait`];
   return html`<details class="cycle"><summary>Cycle ${cycle.cycle}, <${Ago} at=${cycle.at / 1000} now=${now} /> ago: ${counts.join(', ')}</summary>
-    <p><a href=${`/api/recording?cycle=${cycle.cycle}`} download>Download cycle ${cycle.cycle} for phalanx replay</a> (${Math.ceil(cycle.bytes / 1024).toLocaleString('en-US')} KiB, phalanx ${cycle.version})</p>
+    <p><a href=${`/api/recording?cycle=${cycle.cycle}`} download>Download cycle ${cycle.cycle} for phalanx replay</a> (${decimal(Math.ceil(cycle.bytes / 1024))} KiB, phalanx ${cycle.version})</p>
     ${cycle.errors.map((error) => html`<p class="warning">${error}</p>`)}
     ${cycle.lines.length > 0 && html`<${Table} hidden caption=${`Decisions of cycle ${cycle.cycle}`} head=${['What', 'About', 'Why']}>
       ${cycle.lines.map((line) => html`<tr><td>${line.kind}</td><th scope="row">${line.about}</th><td class="text">${line.text}</td></tr>`)}<//>`}

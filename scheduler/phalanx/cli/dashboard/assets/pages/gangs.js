@@ -1,5 +1,5 @@
 // The table of gangs: filter, sort, a hundred at a time.
-import { Ago, amount, changeQuery, GangName, html, Loaded, Nothing, plural, short, State, Table, usePage } from '../lib.js';
+import { Ago, amount, changeQuery, decimal, GangName, html, Loaded, Nothing, plural, short, State, Table, usePage } from '../lib.js';
 
 const STATES = ['Waiting', 'Starting', 'Running', 'Releasing', 'Failed', 'Finished'];
 const COLUMNS = [['name', 'Gang'], ['state', 'State'], ['queue', 'Queue'], ['since', 'Since'], ['pods', 'Pods'], ['priority', 'Priority']];
@@ -30,7 +30,7 @@ export function Gangs({ query, live, now }) {
         <option value="">all</option>${[...new Set([...queues, ...(queue ? [queue] : [])])].map((name) => html`<option value=${name}>${name}</option>`)}</select></label>
     </form>
     <${Loaded} state=${state}>${(page) => html`
-      <p role="status">${page.matching === page.total ? plural(page.total, 'gang') : `${page.matching.toLocaleString('en-US')} of ${plural(page.total, 'gang')}`}</p>
+      <p role="status">${page.matching === page.total ? plural(page.total, 'gang') : `${decimal(page.matching)} of ${plural(page.total, 'gang')}`}</p>
       ${page.gangs.length ? html`<${GangRows} page=${page} query=${query} now=${now} />` : html`<${Nothing}>No gang matches.<//>`}
       <${Pager} page=${page} />`}<//>`;
 }
@@ -57,6 +57,6 @@ function Pager({ page }) {
   const end = Math.min(page.offset + page.limit, page.matching);
   return html`<nav class="pager" aria-label="Parts of the table">
     <button type="button" disabled=${page.offset === 0} onClick=${go(Math.max(page.offset - page.limit, 0))}>Previous</button>
-    <span>${page.matching ? page.offset + 1 : 0} to ${end} of ${page.matching.toLocaleString('en-US')}</span>
+    <span>${page.matching ? page.offset + 1 : 0} to ${end} of ${decimal(page.matching)}</span>
     <button type="button" disabled=${end >= page.matching} onClick=${go(page.offset + page.limit)}>Next</button></nav>`;
 }

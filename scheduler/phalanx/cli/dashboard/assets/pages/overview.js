@@ -1,5 +1,5 @@
 // The first page.
-import { Ago, amount, Bar, GangName, html, link, Loaded, Nothing, plural, short, span, State, Table, usePage } from '../lib.js';
+import { Ago, amount, Bar, decimal, GangName, html, link, Loaded, Nothing, plural, short, span, State, Table, usePage } from '../lib.js';
 import { QueueRows } from './queues.js';
 
 const ORDER = ['Waiting', 'Starting', 'Running', 'Releasing', 'Failed', 'Finished'];
@@ -13,14 +13,14 @@ export function Overview({ live, now }) {
   return html`<h1>Overview</h1><${Loaded} state=${state}>${(page) => html`
     <ul class="numbers" aria-label="Gangs by state">
       ${ORDER.filter((name) => page.gangs[name]).map((name) => html`
-        <${Number} value=${page.gangs[name].toLocaleString('en-US')} name=${name.toLowerCase()} tone=${`state-${name.toLowerCase()}`} href=${link('/gangs', { state: name })} />`)}
+        <${Number} value=${decimal(page.gangs[name])} name=${name.toLowerCase()} tone=${`state-${name.toLowerCase()}`} href=${link('/gangs', { state: name })} />`)}
       ${Object.keys(page.gangs).length === 0 && html`<li>no gangs</li>`}
     </ul>
     <section aria-labelledby="capacity"><h2 id="capacity">Capacity</h2>
       ${page.total != null && html`<p>${page.used == null ? `${amount(page.resource, page.total)} ${short(page.resource)}`
         : html`${amount(page.resource, page.used)} of ${amount(page.resource, page.total)} ${short(page.resource)} in use${' '}
           <${Bar} parts=${[['used', page.used]]} whole=${page.total} text=${`${Math.round((100 * page.used) / (page.total || 1))} % in use`} />`}</p>`}
-      <p>Nodes: ${Object.entries(page.nodes).map(([name, number]) => `${number.toLocaleString('en-US')} ${name}`).join(', ') || 'none'}.
+      <p>Nodes: ${Object.entries(page.nodes).map(([name, number]) => `${decimal(number)} ${name}`).join(', ') || 'none'}.
         In the last minute ${plural(page.bindsPerMinute, 'bind')} and ${plural(page.startsPerMinute, 'start')} of gangs.</p>
     </section>
     <section aria-labelledby="queues"><h2 id="queues"><a href="#/queues">Queues</a></h2>

@@ -1,5 +1,5 @@
 // The tree of queues, and shares over time.
-import { amount, Bar, changeQuery, html, link, Loaded, Nothing, short, Table, useEffect, usePage, useRef } from '../lib.js';
+import { amount, Bar, changeQuery, decimal, html, link, Loaded, Nothing, short, Table, useEffect, usePage, useRef } from '../lib.js';
 
 export function Queues({ query, live }) {
   const resource = query.get('resource') || '';
@@ -39,7 +39,7 @@ export function QueueRows({ rows, resource, caption }) {
         <td class="amount">${amount(resource, of(row.borrowed)) || '0'}</td>
         <td class="amount">${resource in row.limit ? amount(resource, row.limit[resource]) : '–'}</td>
         <td class="amount">${row.weight}</td>
-        <td class="amount">${row.pendingGangs.toLocaleString('en-US')}</td>
+        <td class="amount">${decimal(row.pendingGangs)}</td>
         <td class="text">${row.state}${row.problems.map((problem) => html` <span class="warning">${problem}</span>`)}</td></tr>`;
     })}<//>
     <p class="legend"><span class="swatch owned"></span> within the guarantee <span class="swatch used"></span> borrowed <span class="swatch mark"></span> fair share</p>`;

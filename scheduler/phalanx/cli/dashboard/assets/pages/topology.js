@@ -1,6 +1,7 @@
-// The map: domains with their nodes. The browser renders only the domains on the screen (content-visibility), and a
-// new reading changes only the domains that differ, so that 10,000 nodes scroll smoothly.
-import { amount, amounts, Bar, changeQuery, html, link, Loaded, Nothing, plural, short, span, State, Table, useEffect, useMemo, usePage, useRef } from '../lib.js';
+// The map: domains with their nodes. So that 10,000 nodes open quickly and scroll smoothly, the first domains are made at
+// once and the others while the browser is idle, the browser renders only what is on the screen (content-visibility),
+// and a new reading changes only the domains that differ.
+import { amount, amounts, Bar, changeQuery, html, link, Loaded, Nothing, plural, short, span, State, Table, useEffect, useMemo, usePage, useRef, useState } from '../lib.js';
 
 export function Topology({ query, live }) {
   const asked = {};
@@ -19,28 +20,56 @@ export function Topology({ query, live }) {
       <${Map} page=${page} chosen=${node} />`}<//>`;
 }
 
+const AT_ONCE = 24; // domains: more than a screen shows
+const EACH_TIME = 32;
+
+// How many domains are made. The others follow while the browser is idle.
+function useGrowing(all) {
+  const [made, setMade] = useState(AT_ONCE);
+  useEffect(() => {
+    if (made >= all) return undefined;
+    const more = () => setMade(made + EACH_TIME);
+    if (!window.requestIdleCallback) { // Safari
+      const timer = setTimeout(more, 20);
+      return () => clearTimeout(timer);
+    }
+    const waiting = requestIdleCallback(more, { timeout: 200 });
+    return () => cancelIdleCallback(waiting);
+  }, [made, all]);
+  return made;
+}
+
 function Map({ page, chosen }) {
   const place = useRef(null);
+  const made = useGrowing(page.domains.length);
+  const domains = page.domains.slice(0, made);
+  const stop = tabStop(domains, chosen);
   if (!page.domains.length || page.domains[0].nodeCount === 0) return html`<${Nothing}>No node has ${page.resource}.<//>`;
   return html`
     <p class="legend">A number is what is free on a node. <span class="swatch free"></span> all free <span class="swatch partly"></span> in part
       <span class="swatch full"></span> none <span class="swatch faulty"></span> takes no pods. Arrow keys move from node to node, Enter shows one.</p>
-    <div class="map" ref=${place} onKeyDown=${(event) => move(event, place.current)} onFocusIn=${(event) => remember(event, place.current)}>
-      ${page.domains.map((domain, index) => html`<${Domain} key=${index + domain.name} domain=${domain} page=${page} first=${index === firstWithNodes(page)} chosen=${chosen} />`)}
+    <div class="map" ref=${place} onKeyDown=${(event) => move(event, place.current)} onFocusIn=${(event) => remember(event, place.current)} onClick=${choose}>
+      ${domains.map((domain, index) => html`<${Domain} key=${index + domain.name} domain=${domain} page=${page}
+        stop=${index === stop.domain ? stop.name : ''} chosen=${index === stop.domain ? chosen : ''} />`)}
     </div>`;
 }
 
-const firstWithNodes = (page) => page.domains.findIndex((domain) => domain.nodes.length);
+// The node that Tab reaches, and its domain: the chosen one, else the first.
+function tabStop(domains, chosen) {
+  const found = chosen ? domains.findIndex((domain) => domain.nodes.some(([name]) => name === chosen)) : -1;
+  if (found >= 0) return { domain: found, name: chosen };
+  const first = domains.findIndex((domain) => domain.nodes.length);
+  return { domain: first, name: first < 0 ? '' : domains[first].nodes[0][0] };
+}
 
 // A domain is made again only if something of it differs.
-function Domain({ domain, page, first, chosen }) {
-  const here = domain.nodes.some(([name]) => name === chosen) ? chosen : '';
-  const signature = JSON.stringify([domain, page.resource, first, here]);
+function Domain({ domain, page, stop, chosen }) {
+  const content = useMemo(() => JSON.stringify(domain), [domain]);
   return useMemo(() => html`<section class=${`domain level-${Math.min(domain.depth, 6)} ${domain.nodes.length ? 'leaf' : ''}`} aria-label=${`${domain.level} ${domain.name}`}>
     <${Heading} domain=${domain} page=${page} />
     ${domain.nodes.length > 0 && html`<div class="nodes" role="group" aria-label=${`Nodes of ${domain.level} ${domain.name}`}>
-      ${domain.nodes.map((node, index) => html`<${Node} node=${node} page=${page} stop=${here ? node[0] === here : first && index === 0} chosen=${node[0] === here} />`)}</div>`}
-  </section>`, [signature]);
+      ${domain.nodes.map((node) => nodeButton(node, page, stop, chosen))}</div>`}
+  </section>`, [content, page.resource, stop, chosen]);
 }
 
 function Heading({ domain, page }) {
@@ -57,13 +86,18 @@ function Heading({ domain, page }) {
     ${domain.nodes.length > 0 && domain.gangs.length > 0 && html`<span class="who">${domain.gangs.map((gang) => `${gang.namespace}/${gang.name} ×${gang.pods}`).join(', ')}${domain.gangCount > domain.gangs.length ? ` and ${domain.gangCount - domain.gangs.length} more` : ''}</span>`}</div>`;
 }
 
-function Node({ node: [name, total, free, condition, takesPods, gangs], page, stop, chosen }) {
+// No component, and no listener of its own: there may be 10,000.
+function nodeButton([name, total, free, condition, takesPods, gangs], page, stop, chosen) {
   const what = page.conditions[condition];
   const tone = !takesPods ? 'faulty' : free == null ? 'unknown' : free === 0 ? 'full' : free === total ? 'free' : 'partly';
   const text = `${name}: ${free == null ? '' : `${amount(page.resource, free)} of `}${amount(page.resource, total)} ${short(page.resource)}${free == null ? '' : ' free'}, ${takesPods ? what : what === 'Ready' ? 'tainted' : what}, ${plural(gangs, 'gang')}`;
   const shown = !takesPods ? '×' : free == null ? '·' : page.resource === 'cpu' || page.resource === 'memory' ? `${Math.round((100 * free) / (total || 1))}` : free;
-  return html`<button type="button" class=${`node ${tone}`} data-node=${name} aria-label=${text} title=${text} tabindex=${stop ? 0 : -1} aria-pressed=${chosen ? 'true' : 'false'}
-    onClick=${() => changeQuery({ node: chosen ? '' : name })}>${shown}</button>`;
+  return html`<button type="button" class=${`node ${tone}`} data-node=${name} aria-label=${text} title=${text} tabindex=${name === stop ? 0 : -1} aria-pressed=${name === chosen ? 'true' : 'false'}>${shown}</button>`;
+}
+
+function choose(event) {
+  const node = event.target.closest('.node');
+  if (node) changeQuery({ node: node.getAttribute('aria-pressed') === 'true' ? '' : node.dataset.node });
 }
 
 // One node of the map can be reached with Tab; it is the last one that had the focus.
