@@ -151,7 +151,7 @@ async def all_faults(session: aiohttp.ClientSession) -> AsyncIterator[None]:
         await send(session, "PATCH", crd, {"spec": {"names": {"categories": ["changed"]}}})
         await send(session, "PATCH", f"{queue}/status", {"status": {"conditions": [not_ready]}})
         await send(session, "PATCH", f"{waits}/status", {"status": {"conditions": [condition]}})
-        await send(session, "PATCH", f"{LEASES.format('phalanx-system')}/phalanx", lease(seconds=-1000))
+        await send(session, "PATCH", f"{LEASES.format('phalanx-system')}/phalanx", lease(seconds=-1050))
         try:
             yield
         finally:
