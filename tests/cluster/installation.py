@@ -27,6 +27,12 @@ async def kustomize_install(cluster: RealCluster) -> None:
     await ready(cluster)
 
 
+async def removed(cluster: RealCluster) -> None:
+    """No replica that another test installed is left, since they show how often they were restarted."""
+    words = ("deployment", "phalanx", *IN, "--ignore-not-found", "--cascade=foreground")
+    await cluster.kubectl("delete", *words)
+
+
 async def helm(cluster: RealCluster, home: Path, verb: str, *arguments: str, chart: Path = CHART) -> str:
     """Run helm for the release, and wait until the pods are ready."""
     program = Helm(home, cluster.kubeconfig)

@@ -1,6 +1,7 @@
 """docs/bare-machine.md from `make cluster` on: Helm, again kustomize, each with a gang of real containers."""
 
 import asyncio
+import os
 import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,12 +17,18 @@ from tests.deploy.manifests import REPOSITORY
 pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("real nodes")]
 
 
+_OF_OUTER_MAKE = ("ARGS", "MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES")
+"""What `make cluster-test ARGS=...` hands down to a `make` that tests run."""
+
+
 @asynccontextmanager
 async def make_cluster(folder: Path) -> AsyncIterator[RealCluster]:
     """`make cluster`, ended from another terminal."""
+    environment = {name: value for name, value in os.environ.items() if name not in _OF_OUTER_MAKE}
     process = await asyncio.create_subprocess_exec(
         *("make", "cluster", f"CLUSTER={folder}"),
         cwd=REPOSITORY,
+        env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
     )
@@ -30,7 +37,8 @@ async def make_cluster(folder: Path) -> AsyncIterator[RealCluster]:
         await cluster.until_ready()
         yield cluster
     finally:
-        subprocess.run(["make", "cluster-down", f"CLUSTER={folder}"], cwd=REPOSITORY, check=True, timeout=120)
+        down = ["make", "cluster-down", f"CLUSTER={folder}"]
+        subprocess.run(down, cwd=REPOSITORY, env=environment, check=True, timeout=120)
         await process.wait()
     assert not (folder / "kubeconfig").exists()
 

@@ -4,7 +4,7 @@ import pytest
 
 from deploy.image.build import Image
 from tests.cluster.gangs import PYTHON
-from tests.cluster.installation import IN, memory, ready
+from tests.cluster.installation import IN, memory, ready, removed
 from tests.cluster.page import play
 from tests.cluster.real_cluster import RealCluster
 
@@ -23,6 +23,7 @@ SIZE_MAX = 250_000_000
 async def test_a_gang_runs_loses_a_container_recovers_and_ends(image: Image, cluster: RealCluster) -> None:
     size, unit = image.size.split()
     assert (unit, float(size) * 1e6 < SIZE_MAX) == ("MB", True)
+    await removed(cluster)
     await play("Install by kustomize", cluster)
     await play("A gang", cluster)
     replicas = await ready(cluster)
