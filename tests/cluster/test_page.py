@@ -17,7 +17,7 @@ from tests.deploy.manifests import REPOSITORY
 pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("real nodes")]
 
 
-_OF_OUTER_MAKE = ("ARGS", "MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES")
+_OF_OUTER_MAKE = ("ARGS", "MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MFLAGS")
 """What `make cluster-test ARGS=...` hands down to a `make` that tests run."""
 
 
