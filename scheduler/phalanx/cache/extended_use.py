@@ -40,8 +40,8 @@ class ExtendedUse:
 
     def replace(self, uid: PodUid, pod: Pod | None) -> bool:
         """A pod was added, changed or removed; whether there are more or fewer resources with users."""
-        concerned = pod is not None and pod.extended is not None and self.is_concerned(pod)
-        after = pod.extended.resources if concerned and pod is not None and pod.extended is not None else ()
+        asked = pod.extended if pod is not None and self.is_concerned(pod) else None
+        after = asked.resources if asked is not None else ()
         before = self._resources.pop(uid, ())
         if after:
             self._resources[uid] = after
