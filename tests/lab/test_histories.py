@@ -7,7 +7,8 @@ from phalanx_simulator.lab.engine.cluster import Pool
 from phalanx_simulator.lab.engine.jobs import RecordedJob
 from phalanx_simulator.lab.history.history import HistoryError, QueueNames
 from phalanx_simulator.lab.history.pod_runs import PodRun, jobs_of
-from phalanx_simulator.lab.history.sources import Details, Format, read_history
+from phalanx_simulator.lab.history.sources import read_history
+from phalanx_simulator.lab.history.spec import Format, HistorySpec
 
 PHILLY = "timestamp,duration,num_gpus,cluster\n"
 PODS = (
@@ -25,9 +26,10 @@ def read(
     file.write_text(text)
     nodes_file = None
     if nodes is not None:
-        nodes_file = path / "nodes"
-        nodes_file.write_text(nodes)
-    found = read_history(str(file), file_format, Details(nodes=nodes_file, queue_column=queue_column))
+        nodes_file = str(path / "nodes")
+        Path(nodes_file).write_text(nodes)
+    spec = HistorySpec(str(file), file_format, nodes_file=nodes_file, queue_column=queue_column)
+    found = read_history(spec)
     return found.jobs, found.pools, found.notes
 
 
@@ -146,13 +148,13 @@ def test_a_bad_file_is_refused_with_its_place(
 @pytest.mark.parametrize("file_format", [each for each in Format if each is not Format.PROMETHEUS])
 def test_a_history_that_is_not_there_is_refused(tmp_path: Path, file_format: Format) -> None:
     with pytest.raises(HistoryError, match="nowhere: cannot be read: No such file"):
-        read_history(str(tmp_path / "nowhere"), file_format, Details())
+        read_history(HistorySpec(str(tmp_path / "nowhere"), file_format))
 
 
 def test_a_binary_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "history").write_bytes(bytes(range(256)))
     with pytest.raises(HistoryError, match="expected a text file in UTF-8"):
-        read_history(str(tmp_path / "history"), Format.SACCT, Details())
+        read_history(HistorySpec(str(tmp_path / "history"), Format.SACCT))
 
 
 def test_different_tenants_have_different_queues_whose_names_are_labels() -> None:
@@ -164,7 +166,7 @@ def test_different_tenants_have_different_queues_whose_names_are_labels() -> Non
 
 def test_an_address_that_is_none_is_refused() -> None:
     with pytest.raises(HistoryError, match="expected an address that starts with http:// or https://"):
-        read_history("file:///etc/passwd", Format.PROMETHEUS, Details())
+        read_history(HistorySpec("file:///etc/passwd", Format.PROMETHEUS))
 
 
 @pytest.mark.parametrize(
@@ -179,17 +181,17 @@ def test_a_time_that_cannot_be_read_from_prometheus_is_refused(
     since: str, until: str | None, why: str
 ) -> None:
     with pytest.raises(HistoryError, match=why):
-        read_history("http://127.0.0.1:1", Format.PROMETHEUS, Details(since=since, until=until))
+        read_history(HistorySpec("http://127.0.0.1:1", Format.PROMETHEUS, since=since, until=until))
 
 
 def test_a_server_that_does_not_answer_is_named() -> None:
     with pytest.raises(HistoryError, match=r"http://127.0.0.1:1: cannot be read: .*refused"):
-        read_history("http://127.0.0.1:1", Format.PROMETHEUS, Details())
+        read_history(HistorySpec("http://127.0.0.1:1", Format.PROMETHEUS))
 
 
 def test_a_time_without_prometheus_is_refused(tmp_path: Path) -> None:
     with pytest.raises(HistoryError, match="since, until: expected with the format prometheus"):
-        read_history(str(tmp_path), Format.SNAPSHOTS, Details(since="2026-01-01"))
+        read_history(HistorySpec(str(tmp_path), Format.SNAPSHOTS, since="2026-01-01"))
 
 
 def run_of(gang: str, started: int, ended: int, *, gpus: int = 1) -> PodRun:

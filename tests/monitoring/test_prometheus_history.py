@@ -13,7 +13,8 @@ import pytest
 from phalanx_simulator.lab.engine.cluster import Pool
 from phalanx_simulator.lab.engine.jobs import RecordedJob
 from phalanx_simulator.lab.history.history import History, HistoryError
-from phalanx_simulator.lab.history.sources import Details, Format, read_history
+from phalanx_simulator.lab.history.sources import read_history
+from phalanx_simulator.lab.history.spec import Format, HistorySpec
 
 from tests.monitoring.programs import PROMETHEUS, PROMTOOL, run
 
@@ -25,7 +26,7 @@ START = 1_767_571_200
 PERIOD_S = 30
 HOUR_S = 3600
 END = START + 24 * HOUR_S
-WINDOW = Details(since="2026-01-05T00:00:00Z", until="2026-01-06T00:00:00Z")
+WINDOW = {"since": "2026-01-05T00:00:00Z", "until": "2026-01-06T00:00:00Z"}
 
 
 class Metrics:
@@ -116,7 +117,7 @@ def _ready(log: Iterator[str]) -> str:
 
 def history_of(metrics: Metrics, folder: Path) -> History:
     with server_with(metrics, folder) as address:
-        return read_history(address, Format.PROMETHEUS, WINDOW)
+        return read_history(HistorySpec(address, Format.PROMETHEUS, **WINDOW))
 
 
 def test_pods_of_a_controller_that_run_at_the_same_time_are_a_job(tmp_path: Path) -> None:

@@ -155,24 +155,12 @@ def _results(study: "Study", workers: WorkerOptions, resume: Path | None) -> "Re
 
 def _plan(study: "Study") -> "Plan":
     from phalanx_simulator.lab.history.history import HistoryError
-    from phalanx_simulator.lab.history.sources import Details, read_history
+    from phalanx_simulator.lab.history.sources import read_history
     from phalanx_simulator.lab.study.study import StudyError
     from phalanx_simulator.lab.study.variants import plan_of
 
-    spec = study.history
     try:
-        history = read_history(
-            spec.path,
-            spec.format,
-            Details(
-                nodes=None if spec.nodes_file is None else Path(spec.nodes_file),
-                gpus_per_pod=spec.gpus_per_pod,
-                queue_column=spec.queue_column,
-                since=spec.since,
-                until=spec.until,
-            ),
-        )
-        return plan_of(study, history)
+        return plan_of(study, read_history(study.history))
     except (HistoryError, StudyError) as error:
         raise BadInput(f"lab: {error}") from error
 

@@ -12,9 +12,11 @@ from phalanx_simulator.lab.engine.jobs import RecordedJob
 from phalanx_simulator.lab.history.history import (
     History,
     HistoryError,
+    NodeKind,
     QueueNames,
     in_order,
     notes_of,
+    pools_of,
 )
 from phalanx_simulator.lab.history.rows import Row, rows_of
 
@@ -48,7 +50,7 @@ def read_alibaba(path: Path, *, nodes: Path | None = None) -> History:
         (unscheduled, "left out: they were not scheduled, or ended at once"),
         (shared, "with a part of a GPU, which counts as a whole one"),
     )
-    return History(in_order(jobs), pools=() if nodes is None else _pools_of(nodes), notes=notes)
+    return History(in_order(jobs), pools=() if nodes is None else _read_pools(nodes), notes=notes)
 
 
 def _job_of(row: Row, names: QueueNames) -> RecordedJob | None:
@@ -76,16 +78,12 @@ def _job_of(row: Row, names: QueueNames) -> RecordedJob | None:
     )
 
 
-def _pools_of(path: Path) -> tuple[Pool, ...]:
+def _read_pools(path: Path) -> tuple[Pool, ...]:
     """Equal nodes as one pool, the most GPUs first."""
-    counts: Counter[tuple[int, str, int, int]] = Counter()
+    counts: Counter[NodeKind] = Counter()
     for row in rows_of(path, _NODE_COLUMNS):
         size = (row.whole("gpu"), row.text("model"), row.whole("cpu_milli"), row.whole("memory_mib"))
         counts[size] += 1
     if not counts:
         raise HistoryError(f"{path}: expected a node, found none")
-    kinds = sorted(counts, reverse=True)
-    return tuple(
-        Pool(f"p{number}-", counts[kind], kind[0], kind[2], kind[3], kind[1])
-        for number, kind in enumerate(kinds, start=1)
-    )
+    return pools_of(counts)

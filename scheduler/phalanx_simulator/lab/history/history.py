@@ -1,7 +1,7 @@
 """A history: its jobs, and what it says of the cluster."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -43,6 +43,18 @@ def in_order(jobs: Sequence[RecordedJob]) -> tuple[RecordedJob, ...]:
     first = min((job.submit_ms for job in jobs), default=0)
     moved = (replace(job, submit_ms=job.submit_ms - first) for job in jobs)
     return tuple(sorted(moved, key=lambda job: job.submit_ms))
+
+
+NodeKind = tuple[int, str, int, int]
+"""Nodes that are equal: GPUs, their model, CPU in thousandths of a core, MiB of memory."""
+
+
+def pools_of(nodes: Mapping[NodeKind, int], *, racks: Mapping[NodeKind, int] = {}) -> tuple[Pool, ...]:
+    """A pool for each kind of nodes, the most GPUs first. How many nodes and racks there are of each."""
+    return tuple(
+        Pool(f"p{number}-", nodes[kind], kind[0], kind[2], kind[3], kind[1], racks.get(kind, 0))
+        for number, kind in enumerate(sorted(nodes, reverse=True), start=1)
+    )
 
 
 class QueueNames:

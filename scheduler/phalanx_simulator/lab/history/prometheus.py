@@ -22,6 +22,7 @@ from phalanx_simulator.lab.history.history import (
     QueueNames,
     in_order,
     notes_of,
+    pools_of,
 )
 from phalanx_simulator.lab.history.pod_runs import PodRun, jobs_of
 from phalanx_simulator.lab.limits import (
@@ -179,7 +180,7 @@ class _Reader:
         recent = 1000 * (self._end - _LOOK_BACK_S)
         running = sum(pod.ended is None and pod.last >= recent for pod in ran)
         notes = notes_of((running, "whose pods still ran at the end: assumed to end then"))
-        return History(in_order(jobs), tuple(self._pools()), notes=notes)
+        return History(in_order(jobs), self._pools(), notes=notes)
 
     def _read(self, at: int, width: int) -> None:
         """Read the pods that were seen in the seconds before a time. Later times are read first."""
@@ -226,7 +227,7 @@ class _Reader:
                 memory_mib=math.ceil(pod.total("memory") / _MIB),
             )
 
-    def _pools(self) -> Iterator[Pool]:
+    def _pools(self) -> tuple[Pool, ...]:
         """Equal nodes with GPUs as one pool, the most GPUs first."""
         offered: dict[str, dict[str, Fraction]] = {}
         for sample in self._last(f"kube_node_status_allocatable{{{_RESOURCES}}}", self._end, _LOOK_BACK_S):
@@ -245,9 +246,7 @@ class _Reader:
             )
             for node, amounts in offered.items()
         )
-        for number, kind in enumerate(sorted((kind for kind in kinds if kind[0]), reverse=True), start=1):
-            gpus, model, cpu_milli, memory_mib = kind
-            yield Pool(f"p{number}-", kinds[kind], gpus, cpu_milli, memory_mib, model)
+        return pools_of({kind: count for kind, count in kinds.items() if kind[0]})
 
 
 def _ms(sample: _Sample) -> int | None:

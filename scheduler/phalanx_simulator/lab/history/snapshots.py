@@ -20,10 +20,12 @@ from phalanx_simulator.lab.engine.jobs import RecordedJob
 from phalanx_simulator.lab.history.history import (
     History,
     HistoryError,
+    NodeKind,
     QueueNames,
     RecordedQueue,
     in_order,
     notes_of,
+    pools_of,
 )
 
 _MODEL: Final = "nvidia.com/gpu.product"
@@ -105,7 +107,7 @@ class _History:
             for name, queue in sorted(self._last.queues.items())
             if all(each.parent != name for each in self._last.queues.values())
         }
-        return History(in_order(jobs), _pools_of(self._last), queues, notes)
+        return History(in_order(jobs), _seen_pools(self._last), queues, notes)
 
     def _job_of(self, name: str, run: _Run) -> RecordedJob | None:
         """None for a gang of which no run was seen."""
@@ -151,23 +153,20 @@ def _gpus(pod: Pod) -> int:
     return requests.get(GPU, 0) or int(requests_share(requests))
 
 
-def _pools_of(snapshot: Snapshot) -> tuple[Pool, ...]:
+def _seen_pools(snapshot: Snapshot) -> tuple[Pool, ...]:
     """Equal nodes that take pods as one pool, the most GPUs first."""
-    counts: Counter[tuple[int, str, int, int]] = Counter()
-    racks: dict[tuple[int, str, int, int], set[str]] = {}
+    counts: Counter[NodeKind] = Counter()
+    racks: dict[NodeKind, set[str]] = {}
     for state in snapshot.nodes.values():
         node = state.node
         if node.is_ready and not node.unschedulable:
             kind = _kind_of(node)
             counts[kind] += 1
             racks.setdefault(kind, set()).update({node.labels[_RACK]} if _RACK in node.labels else ())
-    return tuple(
-        Pool(f"p{number}-", counts[kind], kind[0], kind[2], kind[3], kind[1], len(racks[kind]))
-        for number, kind in enumerate(sorted(counts, reverse=True), start=1)
-    )
+    return pools_of(counts, racks={kind: len(found) for kind, found in racks.items()})
 
 
-def _kind_of(node: Node) -> tuple[int, str, int, int]:
+def _kind_of(node: Node) -> NodeKind:
     offered = node.allocatable
     gpus = offered.get(GPU, 0) or device_count(offered)
     return gpus, node.labels.get(_MODEL, ""), offered.get(CPU, 0), offered.get(MEMORY, 0) // _MIB

@@ -5,48 +5,20 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta
 from phalanx.framework.config import ConfigError, KeyPath, error_of, load_settings
 
-from phalanx_simulator.lab.history.sources import Format
+from phalanx_simulator.lab.history.spec import Amount, Format, HistorySpec, Part
 from phalanx_simulator.lab.limits import NODES_MAX, VARIANTS_MAX
 
 Nodes = Annotated[int, Meta(ge=1, le=NODES_MAX)]
 MoreNodes = Annotated[int, Meta(ge=-NODES_MAX, le=NODES_MAX)]
 Count = Annotated[int, Meta(ge=0, le=NODES_MAX)]
 Gpus = Annotated[int, Meta(ge=0, le=64)]
-Amount = Annotated[int, Meta(ge=1, le=1 << 20)]
-Days = Annotated[int, Meta(ge=1, le=3660)]
-Day = Annotated[int, Meta(ge=0, le=36600)]
 Percent = Annotated[int, Meta(ge=1, le=1000)]
 Seconds = Annotated[int, Meta(ge=1, le=3600)]
 Name = Annotated[str, Meta(min_length=1, max_length=80)]
 PoolName = Annotated[str, Meta(pattern=r"^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$")]
-
-
-class Part(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """Base of the parts of a study: camelCase keys, and no others."""
-
-
-class HistorySpec(Part, frozen=True):
-    """Where the history is, and which days of it are played."""
-
-    path: str
-    """A file, or a folder of snapshots, relative to the study; or the address of a Prometheus server."""
-    format: Format
-    nodes_file: str | None = None
-    """The list of nodes of the format alibaba."""
-    queue_column: str = "Account"
-    """The column of sacct that names the queue: Account, Partition, QOS or User."""
-    gpus_per_pod: Amount = 8
-    """The most GPUs of one pod, for the format philly."""
-    since: str | None = None
-    until: str | None = None
-    """The time that is read, for the format prometheus, in ISO 8601; without it, the last 14 days."""
-    days: Days | None = None
-    """How many days are played; without it, all."""
-    first_day: Day | None = None
-    """The first of them, counted from the first job; without it, the days with the most submissions."""
 
 
 class PoolSpec(Part, frozen=True):
