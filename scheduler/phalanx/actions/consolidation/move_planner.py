@@ -252,20 +252,23 @@ class _View:
         key = (pod.shape.key, count, queue if closed else None)
         if key not in self._takes:
             rejected = self._session.eligibility(pod).rejected
+            allowed = min(count, 1) if self._avoids_itself(pod) else count
             fitting = {
-                place: min(pods_that_fit(most, request, count), self._most_on(self.nodes[place], pod, count))
+                place: min(
+                    pods_that_fit(most, request, allowed), self._devices_on(self.nodes[place], pod, allowed)
+                )
                 for place, most in enumerate(self._most)
                 if self.nodes[place] not in rejected and self.nodes[place] not in closed
             }
             self._takes[key] = {place: most for place, most in fitting.items() if most}
         return PodSet(request, count, self._takes[key])
 
-    def _most_on(self, node: NodeName, pod: Pod, count: int) -> int:
-        """How many of `count` such pods the node may have by the rules that moves do not change."""
-        if pod.shape.device_slot:
-            devices = self._session.devices
-            count = min(count, devices.count(devices.needs.of(pod.shape), self._session.nodes[node].node))
-        return min(count, 1) if self._avoids_itself(pod) else count
+    def _devices_on(self, node: NodeName, pod: Pod, count: int) -> int:
+        """For how many of `count` such pods the node has devices."""
+        if not pod.shape.device_slot:
+            return count
+        devices = self._session.devices
+        return min(count, devices.count(devices.needs.of(pod.shape), self._session.nodes[node].node))
 
     def _avoids_itself(self, pod: Pod) -> bool:
         """Whether its anti-affinity keeps equal pods on different nodes."""
