@@ -113,13 +113,15 @@ async def scheduler(
 
 
 @asynccontextmanager
-async def kept_running(plane: ControlPlane, kubeconfig: Path) -> AsyncIterator[list[Scheduler]]:
+async def kept_running(
+    plane: ControlPlane, kubeconfig: Path, *, log_level: str = "info"
+) -> AsyncIterator[list[Scheduler]]:
     """A scheduler that is restarted when it ends, as a kubelet does; the list of all that were started."""
     processes: list[Scheduler] = []
 
     async def restart_forever() -> None:
         while True:
-            async with _started(plane, kubeconfig) as process:
+            async with _started(plane, kubeconfig, log_level=log_level) as process:
                 processes.append(process)
                 while process.running:
                     await asyncio.sleep(0.1)

@@ -8,7 +8,7 @@ import pytest
 from tests.e2e.conftest import Cluster
 from tests.e2e.findings import allocatable, bound_twice, check_binds, overcommitted, partial
 from tests.e2e.pod_history import watching
-from tests.e2e.scheduler_process import scheduler
+from tests.e2e.scheduler_process import kept_running
 from tests.e2e.workloads import create, create_cluster, members, nodes_of, pod_group
 from tests.fake_objects import fake_pod
 
@@ -31,13 +31,14 @@ async def test_no_pod_is_lost_and_only_unobserved_binds_overcommit_nodes(
         fake_pod(f"foreign-{i}", namespace="both", scheduler_name="default-scheduler", requests={"cpu": "1"})
         for i in range(FOREIGN)
     ]
-    phalanx = scheduler(plane, shared_cluster.kubeconfig, log_level="debug")
-    async with watching(plane) as history, phalanx as process:
+    phalanx = kept_running(plane, shared_cluster.kubeconfig, log_level="debug")
+    async with watching(plane) as history, phalanx as processes:
         await create(plane, *chain(*zip(ours, foreign, strict=True)))
         await history.until_bound(len(ours) + len(foreign))
     binds = shared_cluster.audit.binds()
     capacity = allocatable(await nodes_of(plane))
-    check = check_binds(capacity, history.bound.values(), ours="phalanx", knew=process.knew())
+    knew = {pod: version for process in processes for pod, version in process.knew().items()}
+    check = check_binds(capacity, history.bound.values(), ours="phalanx", knew=knew)
     record_property("overcommitted nodes", len(overcommitted(capacity, history.pods.values())))
     record_property("binds of ours excused by an unobserved foreign bind", len(check.excused))
     assert len(history.pods) == len(ours) + len(foreign), "pods were lost"
