@@ -114,7 +114,7 @@ async def forwarded(cluster: RealCluster, certificate: Path) -> AsyncIterator[ai
         assert found is not None, line
         trust = aiohttp.TCPConnector(ssl=ssl.create_default_context(cafile=certificate))
         address = f"https://127.0.0.1:{found.group(1)}"
-        # A cookie jar keeps cookies of addresses only if it is told to.
+        # A cookie jar keeps cookies of addresses only with this option.
         jar = aiohttp.CookieJar(unsafe=True)
         async with aiohttp.ClientSession(address, connector=trust, cookie_jar=jar) as session:
             yield session

@@ -328,4 +328,4 @@ def test_setting_gangs_aside_changes_no_decision(config: str, seed: int) -> None
 
 
 def test_the_histories_set_many_gangs_aside() -> None:
-    assert sum(play(CONFIGS["no evictions"], seed).set_aside for seed in range(10)) > 200
+    assert sum(play(CONFIGS["no evictions"], seed).set_aside for seed in range(4)) > 80

@@ -14,9 +14,9 @@ from tests.fake_objects import fake_pod
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("e2e")]
 
-NODES, CPU = 100, 8
-GANGS, SIZE = 10, 40
-FOREIGN = 400
+NODES, CPU = 50, 8
+GANGS, SIZE = 10, 20
+FOREIGN = 200
 
 
 async def test_no_pod_is_lost_and_only_unobserved_binds_overcommit_nodes(

@@ -24,17 +24,17 @@ GROUPS = "/apis/scheduling.phalanx.dev/v1alpha1/podgroups"
 
 async def test_a_second_replica_finishes_the_gang_of_a_killed_leader(shared_cluster: Cluster) -> None:
     plane = shared_cluster.plane
-    await create_cluster(plane, count=100, cpu=8, space="killed")
+    await create_cluster(plane, count=40, cpu=8, space="killed")
     async with watching(plane) as history, scheduler(plane, shared_cluster.kubeconfig) as leader:
         await until_led_by(plane, leader)
         async with scheduler(plane, shared_cluster.kubeconfig) as other:
-            sizes = await create_gangs(plane, space="killed", count=1, size=500)
+            sizes = await create_gangs(plane, space="killed", count=1, size=200)
             await shared_cluster.audit.until_bound(20)
             await leader.kill()
-            assert shared_cluster.audit.accepted() < 500, (
+            assert shared_cluster.audit.accepted() < 200, (
                 "the leader was killed too late: everything is bound"
             )
-            await history.until_bound(500)
+            await history.until_bound(200)
             assert await lease_holder(plane) == other.identity
     await assert_whole(shared_cluster, history, sizes=sizes)
     assert shared_cluster.audit.denied() == []
@@ -45,17 +45,17 @@ async def test_no_pod_is_lost_when_the_api_server_restarts(
 ) -> None:
     """After its start the API server denies requests that it allows later, so denials are accepted."""
     plane = own_cluster.plane
-    await create_cluster(plane, count=100, cpu=12, space="restart")
+    await create_cluster(plane, count=40, cpu=12, space="restart")
     async with watching(plane) as history:
-        sizes = await create_gangs(plane, space="restart", count=10, size=100)
+        sizes = await create_gangs(plane, space="restart", count=10, size=30)
         async with kept_running(plane, own_cluster.kubeconfig) as processes:
             await own_cluster.audit.until_bound(20)
             await plane.stop_component("kube-apiserver", kill=True)
-            assert own_cluster.audit.accepted() < 1000, (
+            assert own_cluster.audit.accepted() < 300, (
                 "the API server was killed too late: everything is bound"
             )
             await plane.start_component("kube-apiserver")
-            await history.until_bound(1000)
+            await history.until_bound(300)
             await until_reported(plane, sizes)
     record_property("scheduler processes started", len(processes))
     await assert_whole(own_cluster, history, sizes=sizes)
@@ -92,22 +92,22 @@ def key_of(group: Manifest) -> str:
 
 async def test_sigterm_leaves_complete_gangs_and_a_free_lease(shared_cluster: Cluster) -> None:
     plane = shared_cluster.plane
-    await create_cluster(plane, count=100, cpu=12, space="stop")
+    await create_cluster(plane, count=40, cpu=12, space="stop")
     async with watching(plane) as history:
-        sizes = await create_gangs(plane, space="stop", count=10, size=100)
+        sizes = await create_gangs(plane, space="stop", count=10, size=30)
         async with scheduler(plane, shared_cluster.kubeconfig) as first:
             await shared_cluster.audit.until_bound(20)
             os.kill(first.pid, signal.SIGTERM)
             assert await first.exit_code() == 0
         assert await lease_holder(plane) == ""
         accepted = shared_cluster.audit.accepted()
-        assert accepted < 1000, "the leader was stopped too late: everything is bound"
+        assert accepted < 300, "the leader was stopped too late: everything is bound"
         await history.until_bound(accepted)
         assert partial(history.pods.values(), sizes=sizes) == []
         began = time.monotonic()
         async with scheduler(plane, shared_cluster.kubeconfig) as second:
             await until_led_by(plane, second)
             assert time.monotonic() - began < LEASE_DURATION_S, "the successor waited for the Lease to expire"
-            await history.until_bound(1000)
+            await history.until_bound(300)
     await assert_whole(shared_cluster, history, sizes=sizes)
     assert shared_cluster.audit.denied() == []

@@ -33,7 +33,7 @@ def test_an_interrupted_study_ends_and_keeps_its_finished_runs(tmp_path: Path) -
             time.sleep(0.01)
         command.send_signal(signal.SIGINT)
         out, err = command.communicate()  # returns when the last process that could write has ended
-    assert (command.returncode, out) == (130, "")
+    assert (command.returncode, out) == (130, ""), err
     assert "Traceback" not in err
     kept = {path.name: path.stat().st_mtime_ns for path in finished.iterdir()}
     assert 1 <= len(kept) < VARIANTS

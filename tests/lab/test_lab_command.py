@@ -1,10 +1,16 @@
 """`phalanx lab`: a study from a file and from options, its outputs, and bad input."""
 
 import json
+from collections.abc import Iterator
+from concurrent.futures import Executor, Future
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from phalanx.cli.app import main
+from phalanx.cli.exits import Exit
+from phalanx_simulator.commands import executors
 
 JOBS = (
     "timestamp,duration,num_gpus,cluster\n2026-01-05 00:00:00,36000,8,red\n2026-01-05 01:00:00,7200,16,blue\n"
@@ -78,3 +84,26 @@ def test_bad_input_is_named(
 def test_seeds_of_a_simulation_are_needed_for_dask(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", "--seed", "1", "--dask", "tcp://127.0.0.1:1"]) == 2
     assert "--dask: expected with many seeds (--seeds), found with one" in capsys.readouterr().err
+
+
+def test_the_notes_of_runs_are_kept_until_no_process_can_write_them(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise a process creates a file while its folder is removed, and Ctrl-C ends with an error."""
+    notes: list[Path] = []
+
+    class Interrupted(Executor):
+        def submit(self, _function: Any, /, *arguments: Any, **_named: Any) -> "Future[Any]":
+            notes.append(arguments[1])
+            raise KeyboardInterrupt
+
+    @contextmanager
+    def processes(_jobs: int, _dask: str | None) -> Iterator[Executor]:
+        try:
+            yield Interrupted()
+        finally:
+            assert notes[0].parent.is_dir()
+
+    monkeypatch.setattr(executors, "executor", processes)
+    assert main(["lab", str(folder / "study.yaml")]) == Exit.INTERRUPTED
+    assert not notes[0].parent.exists()

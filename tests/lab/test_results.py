@@ -5,6 +5,7 @@ from base64 import b64decode
 from concurrent.futures import ThreadPoolExecutor
 from html.parser import HTMLParser
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from xml.etree import ElementTree
 
@@ -43,8 +44,8 @@ def study(second: str = "more") -> Study:
 
 def play(plan: Plan, finished: Path | None = None) -> tuple[tuple[Outcome, ...], list[float]]:
     done: list[float] = []
-    with ThreadPoolExecutor(1) as pool:
-        found = play_all(plan.cases, pool, finished=finished, advance=done.append, sees_files=True)
+    with TemporaryDirectory() as folder, ThreadPoolExecutor(1) as pool:
+        found = play_all(plan.cases, pool, finished=finished, advance=done.append, notes=Path(folder))
     return found, done
 
 

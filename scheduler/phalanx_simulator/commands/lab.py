@@ -4,6 +4,7 @@ import os
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
@@ -138,13 +139,14 @@ def _results(study: "Study", workers: WorkerOptions, resume: Path | None) -> "Re
     jobs = min(count, workers.jobs or len(os.sched_getaffinity(0)))
     with progress("percent of the runs", total=100) as advance:
         try:
-            with executor(jobs, workers.dask) as pool:
+            # The folder outlives the processes that write there.
+            with TemporaryDirectory() as folder, executor(jobs, workers.dask) as pool:
                 outcomes = play_all(
                     plan.cases,
                     pool,
                     finished=resume,
                     advance=lambda runs: advance(100 * runs / count),
-                    sees_files=workers.dask is None,
+                    notes=Path(folder) if workers.dask is None else None,
                 )
         except WorkersLost as error:
             again = "" if resume is None else f"; the same command plays what is not in {resume} yet"

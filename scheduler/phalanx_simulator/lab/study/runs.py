@@ -5,7 +5,6 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import msgspec
 from msgspec import Struct
@@ -52,27 +51,25 @@ def play_all(
     *,
     finished: Path | None,
     advance: Callable[[float], None],
-    sees_files: bool,
+    notes: Path | None,
 ) -> tuple[Outcome, ...]:
     """The outcomes in the order of the cases; `advance` gets the number of runs that have finished.
 
     A run that is found in the folder `finished` is not played again, and the others are stored there.
-    `sees_files`: the executor runs on this machine, so that the progress of runs can be seen.
+    Runs write to the folder `notes` how far they are; None if the executor is on other machines.
     """
     packed = [pack(case) for case in cases]
     paths = [None if finished is None else finished / f"{_digest(each)}.json" for each in packed]
     outcomes = {index: found for index, path in enumerate(paths) if (found := _stored(path)) is not None}
-    with TemporaryDirectory() as folder:
-        notes = {index: Path(folder, str(index)) if sees_files else None for index in range(len(cases))}
-        pending = {
-            executor.submit(run_packed, packed[index], notes[index]): index
-            for index in range(len(cases))
-            if index not in outcomes
-        }
-        for future in _as_finished(pending, lambda: advance(len(outcomes) + _running(pending, notes))):
-            index = pending.pop(future)
-            outcomes[index] = future.result()
-            _store(paths[index], cases[index].name, outcomes[index])
+    pending = {
+        executor.submit(run_packed, packed[index], _note(notes, index)): index
+        for index in range(len(cases))
+        if index not in outcomes
+    }
+    for future in _as_finished(pending, lambda: advance(len(outcomes) + _running(pending, notes))):
+        index = pending.pop(future)
+        outcomes[index] = future.result()
+        _store(paths[index], cases[index].name, outcomes[index])
     advance(len(outcomes))
     return tuple(outcomes[index] for index in range(len(cases)))
 
@@ -87,11 +84,16 @@ def _as_finished(
         yield from done
 
 
-def _running(pending: dict["Future[Outcome]", int], notes: dict[int, Path | None]) -> float:
+def _note(notes: Path | None, index: int) -> Path | None:
+    """The file in which this run writes how far it is."""
+    return None if notes is None else notes / str(index)
+
+
+def _running(pending: dict["Future[Outcome]", int], notes: Path | None) -> float:
     """What runs that have not finished have done, as a number of runs."""
     passed = 0.0
     for index in pending.values():
-        path = notes[index]
+        path = _note(notes, index)
         text = path.read_text() if path is not None and path.exists() else ""
         passed += int(text or 0) / 100
     return passed
