@@ -1,5 +1,7 @@
 """A changed configuration file: what is used, what is refused, and what is reported."""
 
+import asyncio
+import threading
 from pathlib import Path
 
 import pytest
@@ -40,10 +42,10 @@ class World:
     def write(self, text: str) -> None:
         self.path.write_text(text)
 
-    def look(self, text: str) -> None:
+    async def look(self, text: str) -> None:
         self.clock.seconds += 1
         self.write(text)
-        self.reload.look()
+        await self.reload.look()
 
     def metric(self, name: str) -> float | None:
         return self.metrics.registry.get_sample_value(name)
@@ -58,23 +60,46 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path / "config.yaml")
 
 
-def test_a_file_that_did_not_change_is_not_used_again(world: World) -> None:
+async def test_a_file_that_did_not_change_is_not_used_again(world: World) -> None:
     for _ in range(2):
-        world.reload.look()
+        await world.reload.look()
     assert (world.used, world.outcomes) == ([], [])
     assert world.metric(SUCCESSFUL) == 1
 
 
-def test_a_good_file_is_used_once(world: World) -> None:
+async def test_the_event_loop_goes_on_while_a_file_is_checked(world: World) -> None:
+    """A plugin whose constructor takes long must not cost the leader its Lease."""
+    is_free = threading.Event()
+    loop = asyncio.get_running_loop()
+
+    def check(content: bytes) -> SchedulerConfig:
+        loop.call_soon_threadsafe(is_free.set)
+        assert is_free.wait(timeout=10)
+        return parse_checked(content)
+
+    file = ConfigFile(read=world.path.read_bytes, parse=check)
+    world.write("seed: 2")
+    reload = ConfigReload(
+        file,
+        config=parse_config("seed: 1"),
+        apply=world.used.append,
+        on_outcome=world.outcomes.append,
+        reports=world.metrics,
+    )
+    await reload.look()
+    assert world.used == [parse_config("seed: 2")]
+
+
+async def test_a_good_file_is_used_once(world: World) -> None:
     for _ in range(2):
-        world.look("seed: 2\nretry: {nominationMinutes: 3}")
+        await world.look("seed: 2\nretry: {nominationMinutes: 3}")
     assert world.used == [parse_config("seed: 2\nretry: {nominationMinutes: 3}")]
     assert world.messages == ["The configuration was reloaded; changed: retry, seed"]
     assert world.metric(USED_AT) == EPOCH_MS / 1000 + 1
 
 
-def test_comments_change_nothing(world: World) -> None:
-    world.look("# the same\nseed: 1")
+async def test_comments_change_nothing(world: World) -> None:
+    await world.look("# the same\nseed: 1")
     assert (world.used, world.outcomes) == ([], [])
 
 
@@ -101,9 +126,11 @@ def test_comments_change_nothing(world: World) -> None:
         ("#" * (CONFIG_BYTES_MAX + 1), f"expected a file of at most {CONFIG_BYTES_MAX} bytes"),
     ],
 )
-def test_a_bad_file_is_refused_once_and_the_old_one_stays(text: str, problem: str, world: World) -> None:
+async def test_a_bad_file_is_refused_once_and_the_old_one_stays(
+    text: str, problem: str, world: World
+) -> None:
     for _ in range(2):
-        world.look(text)
+        await world.look(text)
     assert world.used == []
     (message,) = world.messages
     assert message.startswith("The configuration was refused, the old one stays in effect: ")
@@ -112,50 +139,50 @@ def test_a_bad_file_is_refused_once_and_the_old_one_stays(text: str, problem: st
     assert world.metric(USED_AT) == EPOCH_MS / 1000
 
 
-def test_a_file_that_is_corrected_is_used(world: World) -> None:
-    world.look("seed: many")
-    world.look("seed: 3")
+async def test_a_file_that_is_corrected_is_used(world: World) -> None:
+    await world.look("seed: many")
+    await world.look("seed: 3")
     assert [config.seed for config in world.used] == [3]
     assert [outcome.is_used for outcome in world.outcomes] == [False, True]
     assert world.metric(SUCCESSFUL) == 1
 
 
-def test_a_file_that_is_undone_is_reported_as_good(world: World) -> None:
-    world.look("seed: many")
-    world.look("seed: 1")
+async def test_a_file_that_is_undone_is_reported_as_good(world: World) -> None:
+    await world.look("seed: many")
+    await world.look("seed: 1")
     assert world.used == []
     assert world.messages[1:] == ["The configuration was reloaded; changed: nothing"]
     assert world.metric(SUCCESSFUL) == 1
 
 
-def test_a_file_that_is_gone_is_refused_until_it_is_there_again(world: World) -> None:
+async def test_a_file_that_is_gone_is_refused_until_it_is_there_again(world: World) -> None:
     world.path.unlink()
     for _ in range(2):
-        world.reload.look()
+        await world.reload.look()
     assert len(world.outcomes) == 1
     assert "No such file" in world.messages[0]
-    world.look("seed: 1")
+    await world.look("seed: 1")
     assert world.metric(SUCCESSFUL) == 1
 
 
-def test_a_bad_file_that_comes_back_unchanged_is_still_refused(world: World) -> None:
-    world.look("seed: many")
+async def test_a_bad_file_that_comes_back_unchanged_is_still_refused(world: World) -> None:
+    await world.look("seed: many")
     world.path.unlink()
-    world.reload.look()
-    world.look("seed: many")
+    await world.reload.look()
+    await world.look("seed: many")
     assert world.metric(SUCCESSFUL) == 0
 
 
-def test_an_unexpected_error_is_a_refusal_too(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unexpected_error_is_a_refusal_too(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(_config: SchedulerConfig) -> None:
         raise RuntimeError("a plugin fails")
 
     monkeypatch.setattr("phalanx.cli.config_file.check.plugin_errors", fails)
-    world.look("seed: 2")
+    await world.look("seed: 2")
     assert world.used == []
     assert "RuntimeError('a plugin fails')" in world.messages[0]
     monkeypatch.undo()
-    world.look("seed: 3")
+    await world.look("seed: 3")
     assert [config.seed for config in world.used] == [3]
 
 

@@ -53,6 +53,22 @@ def test_timers_fire_in_order_of_their_times() -> None:
     assert in_virtual_time(program) == [1.0, 2.0, 3.0]
 
 
+def test_what_runs_in_a_thread_elsewhere_takes_no_virtual_time() -> None:
+    def refuse() -> None:
+        raise ValueError("refused")
+
+    async def program(loop: VirtualLoop) -> tuple[int, str, float]:
+        loop.call_later(1.0, loop.stop)
+        answer = await asyncio.to_thread(lambda: 42)
+        try:
+            await asyncio.to_thread(refuse)
+        except ValueError as error:
+            return answer, str(error), loop.time()
+        raise AssertionError("the error was lost")
+
+    assert in_virtual_time(program) == (42, "refused", 0.0)
+
+
 def test_thousands_of_cancelled_timers_are_dropped() -> None:
     async def program(loop: VirtualLoop) -> int:
         for _ in range(5_000):

@@ -67,12 +67,16 @@ class ConfigReload:
         """Look at the file until cancelled."""
         while True:
             await asyncio.sleep(CONFIG_POLL_S)
-            self.look()
+            await self.look()
 
-    def look(self) -> None:
-        """Use the file if it has changed and is good."""
+    async def look(self) -> None:
+        """Use the file if it has changed and is good.
+
+        It is read and checked in a thread: constructors of plugins and a file system may take long, and the
+        Lease must be renewed meanwhile.
+        """
         try:
-            config = self._changed_config()
+            config = await asyncio.to_thread(self._changed_config)
         except (OSError, ConfigError) as error:
             self._refuse(str(error))
         except Exception as error:  # a plugin can fail in any way, and a file must not stop the scheduler

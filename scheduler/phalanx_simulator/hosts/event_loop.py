@@ -2,7 +2,7 @@
 
 The loop never sleeps: when no callback is ready, time jumps to the next timer. Callbacks that are ready at
 the same time run in a seeded random order, since on a real loop the order depends on sockets. It has no
-sockets and no threads.
+sockets and no threads: what a program gives to a thread runs at once, and takes no virtual time.
 """
 
 import asyncio
@@ -10,13 +10,14 @@ import heapq
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from contextvars import Context
-from typing import Any, TypeVarTuple
+from typing import Any, TypeVar, TypeVarTuple, Unpack
 
 from phalanx.clock import Random
 
 from phalanx_simulator.hosts.host import HOST, Host
 
 _Arguments = TypeVarTuple("_Arguments")
+_Result = TypeVar("_Result")
 
 
 class Deadlock(RuntimeError):
@@ -145,6 +146,17 @@ class VirtualLoop(asyncio.BaseEventLoop):
             self._timer_cancelled_count = 0
 
     _timer_cancelled_count: int
+
+    def run_in_executor(
+        self, executor: Any, func: Callable[[Unpack[_Arguments]], _Result], *args: *_Arguments
+    ) -> asyncio.Future[_Result]:
+        """Call it now: virtual time does not wait for threads."""
+        future: asyncio.Future[_Result] = self.create_future()
+        try:
+            future.set_result(func(*args))
+        except Exception as error:
+            future.set_exception(error)
+        return future
 
     def _process_events(self, event_list: list[Any]) -> None:
         """Nothing to do: there is no I/O."""
