@@ -35,8 +35,10 @@ CONTROLLERS: Final = (
 REAL_NODE_CONTROLLERS: Final = (
     "serviceaccount-controller",
     "root-ca-certificate-publisher-controller",
+    "clusterrole-aggregation-controller",
 )
-"""What containers need besides: an account, and the certificate of the API server."""
+"""What containers need besides: an account, and the certificate of the API server. Users have the roles
+`view`, `edit` and `admin`, which are empty without the third."""
 
 NODE_GRACE_WITHOUT_HEARTBEATS_S: Final = 24 * 3600
 """Seconds without a heartbeat until a node counts as lost, if there are no heartbeats: effectively never."""
