@@ -9,7 +9,13 @@ from msgspec.structs import replace
 from phalanx.framework.device_needs import DeviceNeeds, Need
 from phalanx.framework.extended_nodes import ExtendedNodes
 from phalanx.framework.settled_gangs import SettledGangs
-from phalanx.framework.shared_choices import EVERYWHERE, PodCapacity, SharedChoices, devices_of
+from phalanx.framework.shared_choices import (
+    EVERYWHERE,
+    Chosen,
+    PodCapacity,
+    SharedChoices,
+    devices_of,
+)
 from phalanx.model.devices.claims import (
     Allocation,
     Claim,
@@ -107,10 +113,11 @@ class SessionDevices:
         self._state = cache.state(devices)
         self._extended = devices.extended
         self._changes = changes
-        self._choices = SharedChoices(self._state, nodes, capacity, changes.shared)
+        self._choices = SharedChoices(self._state, nodes, capacity, self._own_devices, changes.shared)
         self._counters = cache.counters(devices.classes)
         self._counted: dict[tuple[Need, NodeName], tuple[object, Slots]] = {}
         self._joint: dict[tuple[PlainKinds, NodeName], tuple[object, tuple[int, ...] | None]] = {}
+        self._all: tuple[tuple[object, ...], frozenset[DeviceId]] = ((), NONE_TAKEN)
         self.needs: Final = DeviceNeeds(devices, self._state, cache.matcher, cache.settled)
 
     def count(self, need: Need, node: Node) -> int:
@@ -121,10 +128,13 @@ class SessionDevices:
         """
         return self._slots(need, node).count
 
-    def free_for_any(self, kinds: PlainKinds, node: Node) -> tuple[int, ...] | None:
+    def free_for_any(self, kinds: PlainKinds, needs: Sequence[Need], node: Node) -> tuple[int, ...] | None:
         """For each set of these kinds of requests, how many free devices match one of them; None if
-        that does not tell what fits."""
+        that does not tell what fits. Devices that are chosen for claims that are shared are not free."""
         taken, freed = self._taken(node.name), self._freed(node.name)
+        for users in dict.fromkeys(need.users for need in needs):
+            need = next(each for each in needs if each.users == users)
+            taken |= devices_of(tuple(self._shared(need).values()))
         known = self._joint.get((kinds, node.name))
         if known is None or known[0] != (taken, freed):
             place = self._state.on(node, besides=taken, without=freed)
@@ -141,13 +151,36 @@ class SessionDevices:
         if need.objection is not None:
             return Slots(0, is_exact=True, reason=need.objection.message)
         taken, freed = self._taken(node.name), self._freed(node.name)
-        if need.shared:
-            allocations = self._choices.allocations(need.name, self.needs.use_of(need), taken, freed)
-            if allocations is None:
+        if need.users:
+            chosen = self._shared(need)
+            own = [chosen.get(claim.uid) for claim in self._shared_claims(need)]
+            if None in own:
                 return Slots(0, is_exact=True, reason=_NO_SHARED)
-            if not all(each.nodes.allows(node) for each in allocations):
+            if not all(each is not None and each.nodes.allows(node) for each in own):
                 return Slots(0, is_exact=True, reason=_OTHER_NODES)
-            taken |= devices_of(allocations)
+            taken |= devices_of(tuple(chosen.values()))
+        return self._own_slots(need, node, taken, freed)
+
+    def _own_devices(self, pod: Pod, node: Node, taken: frozenset[DeviceId]) -> int:
+        """For how many such pods the node has devices of their own beside these."""
+        return self._own_slots(self.needs.of(pod.shape), node, taken, self._freed(node.name)).count
+
+    def _shared(self, need: Need) -> Chosen:
+        """The devices of the claims that pods of the gang share."""
+        if not need.users:
+            return {}
+        use = self.needs.use_of(need)
+        return self._choices.allocations(need.users, use, self._all_taken(), self._all_freed())
+
+    def _shared_claims(self, need: Need) -> list[Claim]:
+        """The claims that a pod shares with others."""
+        found = [self._state.claim(*key) for key in need.shared]
+        return [claim for claim in found if claim is not None]
+
+    def _own_slots(
+        self, need: Need, node: Node, taken: frozenset[DeviceId], freed: frozenset[DeviceId]
+    ) -> Slots:
+        """For how many pods the node has devices of their own."""
         claims = self.claims_on(need, node)
         if not claims:
             return Slots(PLENTY, is_exact=True)
@@ -189,25 +222,29 @@ class SessionDevices:
         freed = self._changes.freed
         return freed.get(node, NONE_TAKEN) | freed.get(NodeName(EVERYWHERE), NONE_TAKEN)
 
+    def _all_taken(self) -> frozenset[DeviceId]:
+        """What the cycle has taken, on any node."""
+        taken = tuple(self._changes.taken.values())
+        if self._all[0] != taken:
+            self._all = (taken, NONE_TAKEN.union(*taken))
+        return self._all[1]
+
+    def _all_freed(self) -> frozenset[DeviceId]:
+        return NONE_TAKEN.union(*self._changes.freed.values())
+
     def allocate(self, node: Node, pods: Sequence[Pod]) -> Granting | None:
-        """Devices for these pods together; None if there are not enough.
+        """Devices for these pods of one gang together; None if there are not enough.
 
         One pod after the other is tried first, as the counts are made.
         """
-        need = self.needs.of(pods[0].shape)
-        shared, taken = {}, self._taken(node.name)
-        if need.shared:
-            use = self.needs.use_of(need)
-            found = self._choices.allocations(need.name, use, taken, self._freed(node.name))
-            if found is None or not all(each.nodes.allows(node) for each in found):
-                return None
-            shared = {
-                claim.uid: each
-                for claim, each in zip(use.claims, found, strict=True)
-                if claim.allocation is None
-            }
-            taken |= devices_of(tuple(shared.values()))
-        special = {pod.uid: self._special(self.needs.of(pod.shape), node) for pod in pods}
+        needs = [self.needs.of(pod.shape) for pod in pods]
+        chosen, taken = self._shared(needs[0]), self._taken(node.name)
+        used = {claim.uid: claim for need in needs for claim in self._shared_claims(need)}
+        if any(uid not in chosen or not chosen[uid].nodes.allows(node) for uid in used):
+            return None
+        shared = {uid: chosen[uid] for uid, claim in used.items() if claim.allocation is None}
+        taken |= devices_of(tuple(chosen.values()))
+        special = {pod.uid: self._special(need, node) for pod, need in zip(pods, needs, strict=True)}
         claims = [self._own_claims(pod, special[pod.uid]) for pod in pods]
         own = self._one_by_one(node, pods, claims, taken) or self._together(node, pods, claims, taken)
         if own is None:
