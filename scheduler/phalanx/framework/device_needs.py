@@ -85,7 +85,15 @@ class DeviceNeeds:
 
     def of(self, shape: PodShape) -> Need:
         """What pods of this shape need."""
-        return self._needs.get(shape.device_slot, NOTHING)
+        return self.of_name(shape.device_slot)
+
+    def of_pod(self, pod: Pod) -> Need:
+        """What a pod needs that may have its need from another session, such as that of the empty cluster."""
+        return self._needs.get(pod.shape.device_slot) or self._need(pod)
+
+    def of_name(self, name: str) -> Need:
+        """The need with this name."""
+        return self._needs.get(name, NOTHING)
 
     def use_of(self, need: Need) -> SharedUse:
         """The claims that pods of the gang share, and which of them wait."""

@@ -30,6 +30,7 @@ from typing import Final
 from msgspec import Struct
 
 from phalanx.framework.device_needs import DEVICE_SLOT, Need
+from phalanx.framework.device_supply import kind_resource
 from phalanx.framework.session import Session
 from phalanx.framework.session_devices import SessionDevices
 from phalanx.framework.volume_supply import VolumeAmounts
@@ -245,9 +246,9 @@ class DeviceProjection(Struct, frozen=True):
         return self.kinds.sets if self.kinds is not None else ()
 
     def _amounts(self, counts: Sequence[int]) -> Resources:
-        return {
-            f"{DEVICE_SLOT}of kinds {some}": count for some, count in zip(self._sets, counts, strict=True)
-        }
+        if self.kinds is None:
+            return {}
+        return {kind_resource(self.kinds, place): count for place, count in enumerate(counts)}
 
 
 def device_projection(session: Session, pods: Sequence[Pod]) -> DeviceProjection | None:

@@ -28,6 +28,7 @@ from phalanx.model.devices.matching import Matcher
 from phalanx.model.devices.pod_claims import Unresolved, allocate_for_pod, resolve
 from phalanx.model.devices.pools import DeviceId, Inventory, Pool, PoolId, Slice, TaintRule
 from phalanx.model.devices.shared_claims import Choice, Chooser, ClaimSet, joint_choices
+from phalanx.model.devices.shared_pools import SharedPools
 from phalanx.model.devices.slots import SlotCounter
 from phalanx.model.nodes import Node
 from phalanx.model.pods import PodClaim
@@ -141,6 +142,14 @@ class DeviceState:
         pools = self.inventory.pools(node)
         in_use = _NONE.union(*[self._in_use.get(pool.id, _NONE) for pool in pools])
         return NodeDevices(node, pools, (in_use - without) | besides)
+
+    def is_in_use(self, device: DeviceId) -> bool:
+        """Whether a claim has the device."""
+        return device in self._in_use.get(device[:2], _NONE)
+
+    def shared_pools(self, nodes: Sequence[Node]) -> SharedPools:
+        """The devices that several of these nodes can use."""
+        return SharedPools(self.inventory, nodes, self._classes, self._matcher)
 
     def allocate(self, claims: Sequence[Claim], place: NodeDevices) -> Answer:
         """Allocate for one pod those of its claims that have no allocation."""

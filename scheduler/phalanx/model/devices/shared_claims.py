@@ -141,12 +141,20 @@ class _Choices:
 
 
 def _of_several_nodes(place: NodeDevices) -> NodeDevices:
-    return structs.replace(place, pools=tuple(map(_without_local, place.pools)))
+    return structs.replace(place, pools=tuple(_part(pool, is_shared=True) for pool in place.pools))
 
 
-def _without_local(pool: Pool) -> Pool:
-    """The pool without devices that only one node can use. Those that are in use keep their counters."""
-    parts = [(each, [device for device in each.devices if _is_shared(each, device)]) for each in pool.slices]
+def of_one_node(place: NodeDevices) -> NodeDevices:
+    """The devices that only this node can use."""
+    return structs.replace(place, pools=tuple(_part(pool, is_shared=False) for pool in place.pools))
+
+
+def _part(pool: Pool, *, is_shared: bool) -> Pool:
+    """The pool with the devices that several nodes can use, or only one. The others keep their counters."""
+    parts = [
+        (each, [device for device in each.devices if _is_shared(each, device) is is_shared])
+        for each in pool.slices
+    ]
     rest = [(each, [device for device in each.devices if device not in kept]) for each, kept in parts]
     return structs.replace(
         pool,
