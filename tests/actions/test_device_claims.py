@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from phalanx.framework import session_devices
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.session import Session
 from phalanx.framework.statement import DoesNotFit
@@ -175,13 +176,41 @@ def test_selectors_decide_which_nodes_have_devices() -> None:
     assert allocated(world.decide(), "g") == [("a-1", "large")]
 
 
-def test_devices_that_several_nodes_can_use_do_not_count() -> None:
+ONE_OF = {
+    "name": "r",
+    "firstAvailable": [
+        {"name": each, "deviceClassName": "gpu", "count": n} for n, each in ((2, "a"), (1, "b"))
+    ],
+}
+
+
+@pytest.mark.parametrize("wanted", [request(), ONE_OF])
+def test_a_device_that_several_nodes_can_use_is_given_to_one_pod(wanted: dict[str, Any]) -> None:
     world = World()
-    world.nodes("a", 2)
+    world.nodes("a", 2, cpu=1)
     world.slices.append(slice_of(device("net"), name="net", pool={"name": "net"}, allNodes=True))
-    world.gang("g", 1)
+    for name in ("g", "h"):
+        world.gang(name, 1)
+        world.claiming(name, wanted)
+    decided = world.decide()
+    assert [device for _, device in allocated(decided, "g")] == ["net"]
+    assert not decided.placements("h")
+    assert "devices are free for the claims of 0 of 1 pods" in decided.verdict("h").message
+
+
+@pytest.mark.parametrize("most", [1, 256])
+def test_a_pod_takes_a_device_of_its_node_if_others_need_those_of_the_network(
+    monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    """In the order of pools, its first one is that of the network. `most`: devices of one search."""
+    monkeypatch.setattr(session_devices, "CLAIM_SEARCH_DEVICES_MAX", most)
+    world = World()
+    world.nodes("a", 2, cpu=1)
+    world.slices.append(slice_of(device("net"), name="net", pool={"name": "0net"}, allNodes=True))
+    world.device_slice("a-0", device("x"))
+    world.gang("g", 2)
     world.claiming("g")
-    assert not world.decide().placements("g")
+    assert allocated(world.decide(), "g") == [("a-0", "x"), ("a-1", "net")]
 
 
 @pytest.mark.parametrize(

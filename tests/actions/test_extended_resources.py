@@ -230,7 +230,7 @@ def test_pods_with_different_requests_on_a_node_get_what_each_requests() -> None
     play = Play(node("a"), device_class("gpu", GPU), slice_on("a", "a0", "a1", "a2"), group, one[1], two[2])
     session = Session(take_snapshot(play.cache), SchedulerConfig())
     (found,) = session.gangs.values()
-    granting = session.devices.allocate(session.nodes[NodeName("a")].node, found.members)
+    granting = session.devices.allocate([(NodeName("a"), found.members)])
     assert granting is not None
     counts = {
         uid: [len(each.allocation.devices) for each in grants if each.allocation is not None]

@@ -76,12 +76,18 @@ def test_claims_with_constraints_have_a_node_each() -> None:
     assert {node for node, _ in used(world.decide())} == {"a-0", "a-1"}
 
 
-def test_claims_that_differ_beside_a_shared_claim_are_refused() -> None:
-    world = asking(cluster("ssss"), request(), request("other", count=2))
-    world.sharing("g", "link")
-    verdict = world.decide().verdict("g")
-    assert verdict.reason is Reason.UNSUPPORTED_FIELD
-    assert "claims that differ beside claims that are shared" in verdict.message
+@pytest.mark.parametrize(("devices", "fits"), [("ssss", True), ("sss", False)])
+def test_members_with_different_claims_share_one_of_the_same_devices(devices: str, fits: bool) -> None:
+    world = asking(cluster(devices), request(), request("other", count=2))
+    world.sharing("g", "c")
+    assert bool(world.decide().placements("g")) is fits
+
+
+@pytest.mark.parametrize(("devices", "fits"), [("sss", True), ("ss", False)])
+def test_members_have_their_own_devices_beside_the_shared_one(devices: str, fits: bool) -> None:
+    world = asking(cluster(devices), request(), request())
+    world.sharing("g", "c")
+    assert bool(world.decide().placements("g")) is fits
 
 
 WANTED = (

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
-from phalanx.model.devices.claims import AllocatedDevice, Allocation
+from phalanx.model.devices.claims import AllocatedDevice, Allocation, Claim
 from phalanx.model.devices.cluster import ClusterDevices, DeviceState, grants
 from phalanx.model.devices.pools import NodeChoice, Slice
+from phalanx.model.devices.shared_claims import Choice, ClaimSet
 from phalanx.model.nodes import Node
 
 from tests.model.devices import CLASSES, DRIVER, MATCHER, claim_of, device, node, request, slice_of, spec_of
@@ -25,8 +26,20 @@ def choices(
     state: DeviceState, count: int = 1, nodes: Sequence[Node] = NODES
 ) -> list[tuple[list[str], list[str]]]:
     """Devices and nodes of each choice."""
-    found = state.shared([claim_of(request(count=count))], nodes)
-    return [(sorted(each[2] for each in one.devices), [*map(str, one.nodes)]) for one in found]
+    found = []
+    for choice in shared(state, [claim_of(request(count=count))], nodes, ((0,),)):
+        if choice:
+            devices = sorted(each.device[2] for one in choice.values() for each in one.devices)
+            allowed = [str(each.name) for each in nodes if all(n.nodes.allows(each) for n in choice.values())]
+            found.append((devices, allowed))
+    return found
+
+
+def shared(
+    state: DeviceState, claims: Sequence[Claim], nodes: Sequence[Node], sets: Sequence[tuple[int, ...]]
+) -> list[Choice]:
+    wanted = [ClaimSet(numbers, nodes) for numbers in sets]
+    return list(state.shared(claims, wanted, lambda _set, left, _made: len(left)))
 
 
 def test_devices_of_one_node_leave_this_node() -> None:
@@ -89,7 +102,41 @@ def test_what_is_granted_names_new_allocations_only() -> None:
 
 def test_the_members_get_what_the_shared_claim_leaves() -> None:
     state = state_of(local("n1", "a", "b", "c"))
-    (shared,) = state.shared([claim_of(request())], NODES)
-    place = state.on(NODES[0], besides=shared.devices)
+    (choice,) = shared(state, [claim_of(request())], NODES, ((0,),))
+    devices = frozenset(each.device for each in choice[0].devices)
+    place = state.on(NODES[0], besides=devices)
     assert place.in_use == {(DRIVER, "n1", "a")}
     assert state.slots([spec_of(request())]).count(place, 9).count == 2
+
+
+def test_claims_of_different_members_are_chosen_together() -> None:
+    """The first claim can have either device, and the second one only one of them."""
+    east = slice_of(device("a"), device("b", test__fast=True), name="z", pool={"name": "z"}, allNodes=True)
+    slow = claim_of(request("r", '"test" in device.attributes && has(device.attributes["test"].fast)'))
+    for claims in ([claim_of(request()), slow], [slow, claim_of(request())]):
+        (choice,) = shared(state_of(east), claims, NODES, ((0,), (1,)))
+        names = [choice[number].devices[0].device[2] for number in (0, 1)]
+        assert names == (["a", "b"] if claims[1] is slow else ["b", "a"])
+
+
+def test_claims_of_different_members_may_leave_different_nodes() -> None:
+    state = state_of(local("n1", "a"), local("n2", "b"))
+    found = shared(state, [claim_of(request()), claim_of(request())], NODES, ((0,), (1,)))
+    nodes = [(choice[0].nodes.node, choice[1].nodes.node) for choice in found]
+    assert nodes == [("n1", "n2"), ("n2", "n1")]
+
+
+def test_a_claim_of_several_sets_is_allocated_once_and_leaves_nodes_of_both() -> None:
+    """Members with both claims need a node with devices of both; the others one of the second claim."""
+    zonal = slice_of(device("z1"), device("z2"), name="z", pool={"name": "z"}, nodeSelector=EAST)
+    nic = slice_of(device("nic"), name="n3", pool={"name": "n3"}, nodeName="n3", driver="nic")
+    claims = [claim_of(request(device_class="nic")), claim_of(request("r", f'device.driver == "{DRIVER}"'))]
+    (choice, *_) = shared(state_of(zonal, nic), claims, NODES, ((0, 1), (1,)))
+    assert choice[0].nodes.node == "n3"
+    assert choice[1].nodes.allows(NODES[0])
+
+
+def test_a_set_without_devices_gets_none_and_the_others_do() -> None:
+    state = state_of(local("n2", "b"))
+    found = shared(state, [claim_of(request()), claim_of(request())], NODES, ((0,), (1,)))
+    assert [sorted(choice) for choice in found] == [[0]]

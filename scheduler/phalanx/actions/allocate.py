@@ -20,7 +20,7 @@ from phalanx.actions.enqueue import HELD_DESPITE
 from phalanx.actions.limits import CROWDED_SOLVE_WORK
 from phalanx.actions.outcome import Failure
 from phalanx.actions.problems.capacity_holders import total_of
-from phalanx.actions.problems.placement import DemandPlacement, apply_placement, lacks_volumes
+from phalanx.actions.problems.placement import DemandPlacement, apply_placement, lacks_supply
 from phalanx.actions.problems.pod_assignment import assign_pods
 from phalanx.actions.problems.problem_builder import KeyedProblem, ProblemBuilder
 from phalanx.actions.queue_gates import QueueGates
@@ -249,7 +249,7 @@ class _Attempts:
     def _assign(self, demand: Demand, answer: Placed) -> Demand | None:
         """Apply an answer; return what is left of the demand."""
         assignments = assign_pods(self._session, demand, answer.assignments)
-        if lacks_volumes(self._session, demand, assignments):
+        if lacks_supply(self._session, demand, assignments):
             return demand
         devices = self.problems.devices(demand, assignments)
         self._apply(DemandPlacement(demand, assignments, answer.certificate, devices))

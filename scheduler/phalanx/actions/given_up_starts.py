@@ -16,7 +16,7 @@ from phalanx.actions.preemption.decision import Decision
 from phalanx.actions.preemption.nominations import beyond
 from phalanx.actions.preemption.victims import Victim, usage_of_pods
 from phalanx.actions.problems.capacity_holders import charged
-from phalanx.actions.problems.placement import DemandPlacement, apply_placement, lacks_volumes
+from phalanx.actions.problems.placement import DemandPlacement, apply_placement, lacks_supply
 from phalanx.actions.problems.pod_assignment import assign_pods
 from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.actions.reservations.reservations import Reservation, binding, hold
@@ -98,7 +98,7 @@ def _placement(
         answer = place(problems.build_problem(demand).problem)
         if isinstance(answer, Placed) and sum(each.count for each in answer.assignments) == demand.count:
             assignments = assign_pods(session, demand, answer.assignments)
-            if not lacks_volumes(session, demand, assignments):
+            if not lacks_supply(session, demand, assignments):
                 devices = problems.devices(demand, assignments)
                 found = DemandPlacement(demand, assignments, answer.certificate, devices)
         trial.roll_back()

@@ -192,7 +192,7 @@ class _JointAdmission:
     def _shares_claims(self, demand: Demand) -> bool:
         needs = self._session.devices.needs
         shapes = [batch.pods[0].shape for batch in demand.batches]
-        return any(shape.device_slot and needs.of(shape).shared for shape in shapes)
+        return any(shape.device_slot and needs.of(shape).users for shape in shapes)
 
     def _movable(self, waiting: Demand, *, exactly: bool) -> list[int]:
         """The indices of the last steps that may change; not of gangs that were placed in several steps."""

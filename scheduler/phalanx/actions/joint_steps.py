@@ -16,7 +16,7 @@ from phalanx.actions.demands.demand import Demand
 from phalanx.actions.limits import JOINT_STEPS_HELPED_MAX, JOINT_STEPS_MAX
 from phalanx.actions.outcome import Outcome
 from phalanx.actions.problems.joint_problem import is_modelled, solver_assignments
-from phalanx.actions.problems.placement import DemandPlacement, apply_placement, lacks_volumes
+from phalanx.actions.problems.placement import DemandPlacement, apply_placement, lacks_supply
 from phalanx.actions.problems.pod_assignment import assign_pods
 from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.framework.session import Session
@@ -145,7 +145,7 @@ class JointSteps:
         bound = (_NO_BOUND,) * len(scorer.terms)
         certificate = certify(scorer, assignments, bound=bound, by=_BY).certificate
         pods = assign_pods(self._session, demand, assignments)
-        if lacks_volumes(self._session, demand, pods):
+        if lacks_supply(self._session, demand, pods):
             return None
         devices = self._problems.devices(demand, pods)
         placement = DemandPlacement(demand, pods, certificate, devices, is_joint=True)

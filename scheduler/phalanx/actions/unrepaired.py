@@ -16,7 +16,7 @@ from phalanx.actions.limits import UNREPAIRED_TRIED_MAX
 from phalanx.actions.member_losses import MemberLoss
 from phalanx.actions.outcome import Failure
 from phalanx.actions.preemption.victims import assume_terminated, usage_of_pods
-from phalanx.actions.problems.placement import lacks_volumes
+from phalanx.actions.problems.placement import lacks_supply
 from phalanx.actions.problems.pod_assignment import assign_pods
 from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.actions.reservations.reservations import hold
@@ -122,9 +122,7 @@ class _Trials:
         answer = place(self._problems.build_problem(demand).problem)
         if not isinstance(answer, Placed) or sum(each.count for each in answer.assignments) < demand.count:
             return False
-        return not lacks_volumes(
-            self._session, demand, assign_pods(self._session, demand, answer.assignments)
-        )
+        return not lacks_supply(self._session, demand, assign_pods(self._session, demand, answer.assignments))
 
 
 def _is_uncertain(pod: Pod) -> bool:

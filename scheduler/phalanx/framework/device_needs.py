@@ -4,7 +4,7 @@ The claims of a template have a name for each pod. The scheduler compares what t
 has the name of a resource, of which each pod uses one: a set of devices for all its claims.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Final
 
@@ -13,7 +13,7 @@ from msgspec.msgpack import Encoder
 from msgspec.structs import replace
 
 from phalanx.framework.settled_gangs import SettledGangs
-from phalanx.framework.shared_choices import SharedUse
+from phalanx.framework.shared_choices import SharedUse, SharedUser
 from phalanx.model.devices.claims import Claim, ClaimSpec
 from phalanx.model.devices.cluster import ClusterDevices, DeviceState
 from phalanx.model.devices.limits import CLAIM_CONSUMERS_MAX
@@ -42,9 +42,9 @@ class Need(Struct, frozen=True, gc=False):
 
     claims: tuple[ClaimSpec, ...] = ()
     shared: tuple[tuple[str, str], ...] = ()
-    users: tuple[str, int] = ("", 0)
-    """Which pods of a gang share claims: the shape of one of them, and how many wait. Devices are chosen for
-    them, so gangs with the same claims have different needs."""
+    users: "tuple[Users, ...]" = ()
+    """Which pods of the gang share claims. Devices are chosen for all of them, and no other claim of the gang
+    gets these devices. So gangs with the same claims have different needs."""
     extended: ExtendedRequests | None = None
     """Extended resources, for which a claim is made on nodes that do not offer them."""
     objection: Objection | None = None
@@ -53,6 +53,14 @@ class Need(Struct, frozen=True, gc=False):
     def name(self) -> str:
         """The same in every cycle."""
         return DEVICE_SLOT + blake2b(_encode(self), digest_size=_KEY_BYTES).hexdigest()
+
+
+class Users(Struct, frozen=True, gc=False):
+    """Pods of a gang that share the same claims: the shape of one of them, how many wait, what each needs."""
+
+    shape: str
+    pods: int
+    need: Need
 
 
 NOTHING: Final = Need()
@@ -73,15 +81,23 @@ class DeviceNeeds:
         self._names: dict[Need, str] = {}
         self._shapes: dict[tuple[ShapeKey, str], PodShape] = {}
         self._problems: dict[ClaimSpec, Objection | None] = {}
-        self._uses: dict[Need, SharedUse] = {}
+        self._uses: dict[tuple[Users, ...], SharedUse] = {}
 
     def of(self, shape: PodShape) -> Need:
         """What pods of this shape need."""
-        return self._needs.get(shape.device_slot, NOTHING)
+        return self.of_name(shape.device_slot)
+
+    def of_pod(self, pod: Pod) -> Need:
+        """What a pod needs that may have its need from another session, such as that of the empty cluster."""
+        return self._needs.get(pod.shape.device_slot) or self._need(pod)
+
+    def of_name(self, name: str) -> Need:
+        """The need with this name."""
+        return self._needs.get(name, NOTHING)
 
     def use_of(self, need: Need) -> SharedUse:
-        """The claims that pods with this need share, and how many wait; none if it is of another session."""
-        return self._uses.get(need) or self._use(need, ())
+        """The claims that pods of the gang share, and which of them wait."""
+        return self._uses.get(need.users) or self._use(need.users, {})
 
     def with_needs(self, gang: Gang) -> Gang:
         """The gang with the needs of its members in their shapes; the gang itself if none has claims."""
@@ -97,15 +113,25 @@ class DeviceNeeds:
 
     def _with_needs(self, gang: Gang) -> Gang:
         needs = {pod.uid: self._need(pod) for pod in gang.members if pod.device_claims}
-        users: dict[Need, list[Pod]] = {}
-        for pod in gang.members:
-            if pod.uid in needs:
-                users.setdefault(needs[pod.uid], []).append(pod)
-        used = {need: self._used_by(need, pods) for need, pods in users.items()}
+        users = self._users([(pod, needs[pod.uid]) for pod in gang.members if pod.uid in needs])
         members = [
-            self._extended(pod, used[needs[pod.uid]]) if pod.uid in needs else pod for pod in gang.members
+            self._extended(pod, _beside(needs[pod.uid], users)) if pod.uid in needs else pod
+            for pod in gang.members
         ]
         return replace(gang, members=tuple(self._without_unready(gang, members)))
+
+    def _users(self, pods: Sequence[tuple[Pod, Need]]) -> tuple[Users, ...]:
+        """The pods of a gang that share claims, by what they need."""
+        found: dict[Need, list[Pod]] = {}
+        for pod, need in pods:
+            if need.shared:
+                found.setdefault(need, []).append(pod)
+        users = tuple([Users(some[0].shape.key, len(some), need) for need, some in found.items()])
+        if users and users not in self._uses:
+            self._uses[users] = self._use(
+                users, {need: self._extended(some[0], _beside(need, users)) for need, some in found.items()}
+            )
+        return users
 
     def _without_unready(self, gang: Gang, members: list[Pod]) -> list[Pod]:
         """The members, of which those whose claims are not ready wait like gated ones if the others are
@@ -125,21 +151,25 @@ class DeviceNeeds:
         """The pod with its need in its shape; the pod itself if it has no claims."""
         if not pod.device_claims or pod.shape.device_slot:
             return pod
-        return self._extended(pod, self._used_by(self._need(pod), [pod]))
+        need = self._need(pod)
+        return self._extended(pod, _beside(need, self._users([(pod, need)])))
 
-    def _used_by(self, need: Need, users: Sequence[Pod]) -> Need:
-        """The need of all pods of a gang that share the same claims."""
-        if not need.shared:
-            return need
-        need = replace(need, users=(users[0].shape.key, len(users)))
-        if need not in self._uses:
-            self._uses[need] = self._use(need, [self._extended(pod, need) for pod in users])
-        return need
-
-    def _use(self, need: Need, users: Sequence[Pod]) -> SharedUse:
-        found = [self._state.claim(*key) for key in need.shared]
-        claims = tuple(claim for claim in found if claim is not None)
-        return SharedUse(claims, len(users), users[0] if users else None)
+    def _use(self, users: tuple[Users, ...], pods: Mapping[Need, Pod]) -> SharedUse:
+        """The claims that exist of these users."""
+        keys = dict.fromkeys(key for each in users for key in each.need.shared)
+        found = {key: claim for key in keys if (claim := self._state.claim(*key)) is not None}
+        place = {key: number for number, key in enumerate(found)}
+        return SharedUse(
+            tuple(found.values()),
+            tuple(
+                SharedUser(
+                    each.pods,
+                    pods.get(each.need),
+                    tuple(place[key] for key in each.need.shared if key in place),
+                )
+                for each in users
+            ),
+        )
 
     def _extended(self, pod: Pod, need: Need) -> Pod:
         name = self._names.get(need)
@@ -163,18 +193,14 @@ class DeviceNeeds:
             found = self._needs[name].objection or self._too_many(self._needs[name], waiting)
             if found is not None:
                 return replace(found, message=f"pod {pod.name}: {found.message}")
-        if len(needs) > 1 and any(self._needs[name].shared for name in needs):
-            text = (
-                "spec.resourceClaims: claims that differ beside claims that are shared are not supported yet"
-            )
-            return Objection(Reason.UNSUPPORTED_FIELD, f"pod {waiting[0].name}: {text}")
         return None
 
     def _too_many(self, need: Need, waiting: Sequence[Pod]) -> Objection | None:
         """Too many pods for the status of a shared claim. It may name pods that wait: see leftover claims."""
         use = self.use_of(need)
-        for claim in use.claims:
-            count = len(set(claim.reserved_for).difference(pod.uid for pod in waiting)) + use.pods
+        for number, claim in enumerate(use.claims):
+            others = set(claim.reserved_for).difference(pod.uid for pod in waiting)
+            count = len(others) + use.pods_of(number)
             if count > CLAIM_CONSUMERS_MAX:
                 text = f"{claim}: {count} pods would use it; the limit of the API is {CLAIM_CONSUMERS_MAX}"
                 return Objection(Reason.INVALID_OBJECT, text, "Use more claims, or resourceClaimTemplateName")
@@ -222,6 +248,11 @@ class DeviceNeeds:
             found += [Objection(Reason.UNSUPPORTED_FIELD, each, without) for each in spec.unsupported]
             self._problems[spec] = found[0] if found else None
         return self._problems[spec]
+
+
+def _beside(need: Need, users: tuple[Users, ...]) -> Need:
+    """The need of a pod in a gang whose pods share claims; one that needs nothing is not concerned."""
+    return replace(need, users=users) if users and (need.claims or need.shared or need.extended) else need
 
 
 def _is_tried(pod: Pod) -> bool:

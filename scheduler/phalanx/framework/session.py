@@ -251,10 +251,11 @@ class Session:
             return subtract(free, self._withheld[node])
         return free
 
-    def _pod_capacity(self, pod: Pod, node: Node) -> int:
+    def _pod_capacity(self, pod: Pod, node: Node, besides: Resources) -> int:
         if node.name in self.eligibility(pod).rejected:
             return 0
-        return how_many_fit(pod.shape.requests, self.free(node.name)) or 0
+        free = self.free(node.name)
+        return how_many_fit(pod.shape.requests, subtract(free, besides) if besides else free) or 0
 
     def free_despite_nominations(self, node: NodeName) -> Resources:
         """The amounts of a node that no pod uses now, whether or not they are nominated for a pod."""

@@ -7,11 +7,11 @@ and never modified, so overlapping sessions may be slower but not wrong.
 from collections.abc import Iterable, Mapping, Sequence
 
 from phalanx.framework.config import SchedulerConfig
+from phalanx.framework.device_cache import DeviceCache
 from phalanx.framework.nodes.node_facts import FaultCheck, NodeFacts
 from phalanx.framework.overriders import Overriders
 from phalanx.framework.plugin import Plugin
 from phalanx.framework.running_sums import RunningSums
-from phalanx.framework.session_devices import DeviceCache
 from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId, NodeName
 from phalanx.model.nodes import NodeState

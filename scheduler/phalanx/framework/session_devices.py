@@ -1,36 +1,46 @@
 """The devices of one session: how many pods each node has devices for, and which devices they get."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from phalanx.framework.device_cache import DeviceCache
 from phalanx.framework.device_needs import DeviceNeeds, Need
-from phalanx.framework.extended_nodes import ExtendedNodes
-from phalanx.framework.settled_gangs import SettledGangs
-from phalanx.framework.shared_choices import EVERYWHERE, PodCapacity, SharedChoices, devices_of
+from phalanx.framework.device_supply import DeviceSupply, Wanted
+from phalanx.framework.shared_choices import (
+    EVERYWHERE,
+    Chosen,
+    PodCapacity,
+    SharedChoices,
+    devices_of,
+)
+from phalanx.model.devices.allocator import NodeDevices
 from phalanx.model.devices.claims import (
+    ALL_DEVICES,
     Allocation,
     Claim,
     ClaimGrant,
     ClaimSpec,
-    DeviceClass,
     special_uid,
 )
-from phalanx.model.devices.cluster import ClusterDevices, DeviceState, grants
-from phalanx.model.devices.joint_slots import PlainKinds
+from phalanx.model.devices.cluster import ClusterDevices, grants
+from phalanx.model.devices.joint_slots import PlainKinds, plain_kinds
 from phalanx.model.devices.limits import CLAIM_SEARCH_DEVICES_MAX
-from phalanx.model.devices.matching import Matcher
 from phalanx.model.devices.pod_claims import Unresolved, own_claims
 from phalanx.model.devices.pools import DeviceId
-from phalanx.model.devices.slots import SlotCounter, Slots
+from phalanx.model.devices.shared_claims import of_one_node
+from phalanx.model.devices.slots import Slots
 from phalanx.model.devices.special_claims import claim_on, spec_of
 from phalanx.model.extended_resources import SpecialClaim, special_claim, special_name
-from phalanx.model.names import NodeName, PodUid
+from phalanx.model.gangs import Gang
+from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.nodes import Node, NodeState
 from phalanx.model.pods import Pod
-from phalanx.model.snapshot import Snapshot
+from phalanx.model.rules import Budget
 
 PLENTY: Final = 1 << 20
 """More pods than a node can run."""
@@ -38,6 +48,8 @@ PLENTY: Final = 1 << 20
 NONE_TAKEN: Final = frozenset[DeviceId]()
 _OTHER_NODES: Final = "the devices of its shared claims cannot be used from the node"
 _NO_SHARED: Final = "not enough free devices match its shared claims"
+
+Assignments = Sequence[tuple[NodeName, Sequence[Pod]]]
 
 Granted = Mapping[PodUid, tuple[ClaimGrant, ...]]
 """The claims of each pod, with what was decided for them."""
@@ -63,35 +75,6 @@ class Granting(Struct, frozen=True):
     shared: Mapping[str, Allocation]
 
 
-class DeviceCache:
-    """What sessions share: results of selectors, and counts while the classes are the same objects."""
-
-    def __init__(self) -> None:
-        self.matcher: Final = Matcher()
-        self.settled: Final = SettledGangs()
-        self._nodes = ExtendedNodes()
-        self._classes: Mapping[str, DeviceClass] = {}
-        self._counters: dict[tuple[ClaimSpec, ...], SlotCounter] = {}
-        self._state: tuple[ClusterDevices, DeviceState] | None = None
-
-    def state(self, devices: ClusterDevices) -> DeviceState:
-        """The state of these devices; that of the last session if nothing has changed."""
-        if self._state is None or self._state[0] is not devices:
-            earlier = self._state[1] if self._state is not None else None
-            self._state = (devices, DeviceState(devices, self.matcher, earlier))
-        return self._state[1]
-
-    def with_extended(self, snapshot: Snapshot) -> Snapshot:
-        """The snapshot with the extended resources that devices of nodes provide."""
-        return self._nodes.added_to(snapshot, self.state(snapshot.devices))
-
-    def counters(self, classes: Mapping[str, DeviceClass]) -> dict[tuple[ClaimSpec, ...], SlotCounter]:
-        """The counters for these classes, by what they count."""
-        if classes is not self._classes:
-            self._classes, self._counters = classes, {}
-        return self._counters
-
-
 class SessionDevices:
     """Counts and allocates. What is taken in the session is kept by the statements that take it."""
 
@@ -107,24 +90,32 @@ class SessionDevices:
         self._state = cache.state(devices)
         self._extended = devices.extended
         self._changes = changes
-        self._choices = SharedChoices(self._state, nodes, capacity, changes.shared)
+        self._choices = SharedChoices(self._state, nodes, capacity, self._own_devices, changes.shared)
         self._counters = cache.counters(devices.classes)
         self._counted: dict[tuple[Need, NodeName], tuple[object, Slots]] = {}
         self._joint: dict[tuple[PlainKinds, NodeName], tuple[object, tuple[int, ...] | None]] = {}
+        self._all: tuple[tuple[object, ...], frozenset[DeviceId]] = ((), NONE_TAKEN)
+        self._nodes = nodes
+        self._cache = cache
+        self._bounds: dict[object, tuple[object, tuple[Budget, ...]]] = {}
+        self.declined: Final[set[GangId]] = set()
+        """Gangs whose solved placement was not made: their claims cannot all have devices there."""
         self.needs: Final = DeviceNeeds(devices, self._state, cache.matcher, cache.settled)
 
     def count(self, need: Need, node: Node) -> int:
         """For how many pods with this need the node has devices now: so many can be allocated together.
 
-        A device that several nodes can use does not count for claims of one pod, since what nodes have of it
-        does not add up.
+        A device that several nodes can use counts on each of them: see `budgets`.
         """
         return self._slots(need, node).count
 
-    def free_for_any(self, kinds: PlainKinds, node: Node) -> tuple[int, ...] | None:
+    def free_for_any(self, kinds: PlainKinds, needs: Sequence[Need], node: Node) -> tuple[int, ...] | None:
         """For each set of these kinds of requests, how many free devices match one of them; None if
-        that does not tell what fits."""
+        that does not tell what fits. Devices that are chosen for claims that are shared are not free."""
         taken, freed = self._taken(node.name), self._freed(node.name)
+        for users in dict.fromkeys(need.users for need in needs):
+            need = next(each for each in needs if each.users == users)
+            taken |= devices_of(tuple(self._shared(need).values()))
         known = self._joint.get((kinds, node.name))
         if known is None or known[0] != (taken, freed):
             place = self._state.on(node, besides=taken, without=freed)
@@ -141,13 +132,36 @@ class SessionDevices:
         if need.objection is not None:
             return Slots(0, is_exact=True, reason=need.objection.message)
         taken, freed = self._taken(node.name), self._freed(node.name)
-        if need.shared:
-            allocations = self._choices.allocations(need.name, self.needs.use_of(need), taken, freed)
-            if allocations is None:
+        if need.users:
+            chosen = self._shared(need)
+            own = [chosen.get(claim.uid) for claim in self._shared_claims(need)]
+            if None in own:
                 return Slots(0, is_exact=True, reason=_NO_SHARED)
-            if not all(each.nodes.allows(node) for each in allocations):
+            if not all(each is not None and each.nodes.allows(node) for each in own):
                 return Slots(0, is_exact=True, reason=_OTHER_NODES)
-            taken |= devices_of(allocations)
+            taken |= devices_of(tuple(chosen.values()))
+        return self._own_slots(need, node, taken, freed)
+
+    def _own_devices(self, pod: Pod, node: Node, taken: frozenset[DeviceId]) -> int:
+        """For how many such pods the node has devices of their own beside these."""
+        return self._own_slots(self.needs.of(pod.shape), node, taken, self._freed(node.name)).count
+
+    def _shared(self, need: Need) -> Chosen:
+        """The devices of the claims that pods of the gang share."""
+        if not need.users:
+            return {}
+        use = self.needs.use_of(need)
+        return self._choices.allocations(need.users, use, self._all_taken(), self._all_freed())
+
+    def _shared_claims(self, need: Need) -> list[Claim]:
+        """The claims that a pod shares with others."""
+        found = [self._state.claim(*key) for key in need.shared]
+        return [claim for claim in found if claim is not None]
+
+    def _own_slots(
+        self, need: Need, node: Node, taken: frozenset[DeviceId], freed: frozenset[DeviceId]
+    ) -> Slots:
+        """For how many pods the node has devices of their own."""
         claims = self.claims_on(need, node)
         if not claims:
             return Slots(PLENTY, is_exact=True)
@@ -158,8 +172,8 @@ class SessionDevices:
                 counter = self._counters[claims] = self._state.slots(claims)
             place = self._state.on(node, besides=taken, without=freed)
             slots = counter.count(place, CLAIM_SEARCH_DEVICES_MAX)
-            if slots.uses_shared_pools:
-                text = "a claim of one pod with devices that several nodes can use is not supported yet"
+            if slots.uses_shared_pools and need.extended is not None:
+                text = "extended resources with devices that several nodes can use are not supported yet"
                 slots = replace(slots, count=0, reason=text)
             known = ((taken, freed), slots)
             self._counted[need, node.name] = known
@@ -189,31 +203,145 @@ class SessionDevices:
         freed = self._changes.freed
         return freed.get(node, NONE_TAKEN) | freed.get(NodeName(EVERYWHERE), NONE_TAKEN)
 
-    def allocate(self, node: Node, pods: Sequence[Pod]) -> Granting | None:
-        """Devices for these pods together; None if there are not enough.
+    def _all_taken(self) -> frozenset[DeviceId]:
+        """What the cycle has taken, on any node."""
+        taken = tuple(self._changes.taken.values())
+        if self._all[0] != taken:
+            self._all = (taken, NONE_TAKEN.union(*taken))
+        return self._all[1]
 
-        One pod after the other is tried first, as the counts are made.
+    def _all_freed(self) -> frozenset[DeviceId]:
+        return NONE_TAKEN.union(*self._changes.freed.values())
+
+    def budgets(self, gang: Gang) -> Sequence[Budget]:
+        """What several nodes have together for the waiting pods of the gang, where they need more."""
+        if not gang.claims_devices or not self._state.inventory.shared_pools:
+            return ()
+        waiting = [pod for pod in gang.members if pod.shape.device_slot and pod.is_waiting and not pod.gated]
+        names = Counter(pod.shape.device_slot for pod in waiting)
+        first = {pod.shape.device_slot: pod for pod in reversed(waiting)}
+        needs = {name: self.needs.of_pod(first[name]) for name in names}
+        key = tuple((name, names[name]) for name, need in needs.items() if self._may_share_pools(need))
+        if not key:
+            return ()
+        changed = (self._all_taken(), self._all_freed())
+        known = self._bounds.get(key)
+        if known is None or known[0] != changed:
+            wanted = [Wanted(name, needs[name].claims, pods) for name, pods in key]
+            kinds = plain_kinds([spec for each in needs.values() for spec in self.all_claims(each)])
+            known = self._bounds[key] = (changed, tuple(self.supply.budgets(wanted, kinds)))
+        return known[1]
+
+    def _may_share_pools(self, need: Need) -> bool:
+        """Whether its claims may have devices that several nodes can use."""
+        return bool(need.claims) and need.objection is None and need.extended is None
+
+    @cached_property
+    def supply(self) -> DeviceSupply:
+        """What several nodes have together."""
+        nodes = tuple([state.node for state in self._nodes.values()])
+        return DeviceSupply(self._cache.shared_pools(self._state, nodes), self._free_now)
+
+    def _free_now(self) -> Callable[[DeviceId], bool]:
+        taken, freed, state = self._all_taken(), self._all_freed(), self._state
+        return lambda each: each not in taken and (each in freed or not state.is_in_use(each))
+
+    def at_most(self, need: Need) -> int | None:
+        """No more pods with this need have devices together; None if that is not bounded."""
+        if not self._state.inventory.shared_pools or not self._may_share_pools(need):
+            return None
+        return self.supply.most(need.claims)
+
+    def may_decline(self, assignments: Assignments) -> bool:
+        """Whether it is not certain that these pods can have devices where they are placed."""
+        if not self._state.inventory.shared_pools:
+            return False
+        needs = {pod.shape.device_slot for _, pods in assignments for pod in pods} - {""}
+        return any(self.supply.uses(self.needs.of_name(name).claims) for name in needs)
+
+    def allocate(self, assignments: Assignments) -> Granting | None:
+        """Devices for these pods of one gang together; None if there are not enough.
+
+        One pod after the other is tried first, as the counts are made. Where several nodes can use a device,
+        pods then get devices of their own nodes first; and at last all claims are allocated together.
         """
-        need = self.needs.of(pods[0].shape)
-        shared, taken = {}, self._taken(node.name)
-        if need.shared:
-            use = self.needs.use_of(need)
-            found = self._choices.allocations(need.name, use, taken, self._freed(node.name))
-            if found is None or not all(each.nodes.allows(node) for each in found):
-                return None
-            shared = {
-                claim.uid: each
-                for claim, each in zip(use.claims, found, strict=True)
-                if claim.allocation is None
-            }
-            taken |= devices_of(tuple(shared.values()))
-        special = {pod.uid: self._special(self.needs.of(pod.shape), node) for pod in pods}
-        claims = [self._own_claims(pod, special[pod.uid]) for pod in pods]
-        own = self._one_by_one(node, pods, claims, taken) or self._together(node, pods, claims, taken)
+        wanted = [self._asking(node, pods) for node, pods in assignments]
+        wanted = [each for each in wanted if each.pods]
+        chosen = self._shared(wanted[0].needs[0])
+        shared: dict[str, Allocation] = {}
+        for each in wanted:
+            for claim in (claim for need in each.needs for claim in self._shared_claims(need)):
+                found = chosen.get(claim.uid)
+                if found is None or not found.nodes.allows(each.node):
+                    return None
+                if claim.allocation is None:
+                    shared[claim.uid] = found
+        taken = devices_of(tuple(chosen.values()))
+        own = self._in_turn(wanted, taken, is_local=False)
+        if own is None and self._state.inventory.shared_pools:
+            if not any(_depends_on_others(spec) for each in wanted for spec in each.specs):
+                own = self._in_turn(wanted, taken, is_local=True)
+            own = own or self._on_all(wanted, taken)
         if own is None:
             return None
-        granted = {pod.uid: self._in_order(pod, own[pod.uid], shared, special[pod.uid]) for pod in pods}
-        return Granting(granted, self._taken_by(node, own, shared), shared)
+        granted = {
+            pod.uid: self._in_order(pod, own[pod.uid], shared, each.special[pod.uid])
+            for each in wanted
+            for pod in each.pods
+        }
+        return Granting(granted, self._taken_by(wanted, own, shared), shared)
+
+    def _asking(self, name: NodeName, pods: Sequence[Pod]) -> "_Asking":
+        node = self._nodes[name].node
+        claiming = tuple(pod for pod in pods if pod.shape.device_slot)
+        needs = [self.needs.of(pod.shape) for pod in claiming]
+        special = {pod.uid: self._special(need, node) for pod, need in zip(claiming, needs, strict=True)}
+        own = [self._own_claims(pod, special[pod.uid]) for pod in claiming]
+        return _Asking(node, claiming, tuple(needs), special, tuple(own))
+
+    def _in_turn(
+        self, wanted: Sequence["_Asking"], taken: frozenset[DeviceId], *, is_local: bool
+    ) -> Granted | None:
+        """Devices for one node after the other. `is_local`: those that only the node can use come first."""
+        granted: dict[PodUid, tuple[ClaimGrant, ...]] = {}
+        for each in wanted:
+            here = taken | self._taken(each.node.name)
+            found = None
+            for only_local in (True, False) if is_local else (False,):
+                found = (
+                    found
+                    or self._one_by_one(each, here, only_local=only_local)
+                    or self._together(each, here, only_local=only_local)
+                )
+            if found is None:
+                return None
+            granted.update(found)
+            taken |= _devices(found)
+        return granted
+
+    def _place(self, node: Node, taken: frozenset[DeviceId], *, only_local: bool) -> NodeDevices:
+        place = self._state.on(node, besides=taken, without=self._freed(node.name))
+        return of_one_node(place) if only_local else place
+
+    def _on_all(self, wanted: Sequence["_Asking"], taken: frozenset[DeviceId]) -> Granted | None:
+        """Devices for all nodes in one search."""
+        if sum(_count(spec) for each in wanted for spec in each.specs) > CLAIM_SEARCH_DEVICES_MAX:
+            return None
+        places = [
+            self._place(each.node, taken | self._taken(each.node.name), only_local=False) for each in wanted
+        ]
+        everything = [[claim for own in each.claims for claim in own] for each in wanted]
+        answer = self._state.allocate_on(list(zip(places, everything, strict=True)))
+        if answer.claims is None:
+            return None
+        granted: dict[PodUid, tuple[ClaimGrant, ...]] = {}
+        start = 0
+        for each, some in zip(wanted, everything, strict=True):
+            end = start + sum(claim.allocation is None for claim in some)
+            part = replace(answer, claims=answer.claims[start:end], candidates=answer.candidates[start:end])
+            granted.update(_by_pod(each, grants(some, part, each.node)))
+            start = end
+        return granted
 
     def _claims(self, pod: Pod) -> tuple[Claim, ...]:
         found = self._state.claims_of(pod.device_claims, namespace=pod.namespace, pod_uid=pod.uid)
@@ -247,41 +375,46 @@ class SessionDevices:
         return (*named, replace(made, special=special)) if made is not None else tuple(named)
 
     def _taken_by(
-        self, node: Node, own: Granted, shared: Mapping[str, Allocation]
+        self, wanted: Sequence["_Asking"], own: Granted, shared: Mapping[str, Allocation]
     ) -> dict[NodeName, frozenset[DeviceId]]:
         """All that the cycle has then taken, for the keys that change."""
-        found = {}
-        if any(own.values()):
-            here = devices_of([each.allocation for some in own.values() for each in some if each.allocation])
-            found[node.name] = self._changes.taken.get(node.name, NONE_TAKEN) | here
+        found: dict[NodeName, frozenset[DeviceId]] = {}
+        for each in wanted:
+            devices = _devices({pod.uid: own[pod.uid] for pod in each.pods})
+            for key, some in self._by_place(each.node.name, devices):
+                before = found.get(key, self._changes.taken.get(key, NONE_TAKEN))
+                found[key] = before | some
         if shared:
             key = NodeName(EVERYWHERE)
-            found[key] = self._changes.taken.get(key, NONE_TAKEN) | devices_of(tuple(shared.values()))
+            before = found.get(key, self._changes.taken.get(key, NONE_TAKEN))
+            found[key] = before | devices_of(tuple(shared.values()))
         return found
 
+    def _by_place(
+        self, node: NodeName, devices: frozenset[DeviceId]
+    ) -> list[tuple[NodeName, frozenset[DeviceId]]]:
+        """These devices of a node, without those that others can use; and these."""
+        pools = self._state.inventory.shared_pools
+        others = frozenset(each for each in devices if each[:2] in pools) if pools else NONE_TAKEN
+        parts = ((node, devices - others), (NodeName(EVERYWHERE), others))
+        return [(key, some) for key, some in parts if some]
+
     def _one_by_one(
-        self, node: Node, pods: Sequence[Pod], claims: Sequence[tuple[Claim, ...]], taken: frozenset[DeviceId]
+        self, wanted: "_Asking", taken: frozenset[DeviceId], *, only_local: bool
     ) -> Granted | None:
         granted = {}
-        for pod, own in zip(pods, claims, strict=True):
-            place = self._state.on(node, besides=taken, without=self._freed(node.name))
-            answer = self._state.allocate(own, place)
+        for pod, own in zip(wanted.pods, wanted.claims, strict=True):
+            answer = self._state.allocate(own, self._place(wanted.node, taken, only_local=only_local))
             if answer.claims is None:
                 return None
-            granted[pod.uid] = grants(own, answer, node)
+            granted[pod.uid] = grants(own, answer, wanted.node)
             taken |= devices_of([each.allocation for each in granted[pod.uid] if each.allocation])
         return granted
 
-    def _together(
-        self, node: Node, pods: Sequence[Pod], claims: Sequence[tuple[Claim, ...]], taken: frozenset[DeviceId]
-    ) -> Granted | None:
-        everything = [claim for own in claims for claim in own]
-        place = self._state.on(node, besides=taken, without=self._freed(node.name))
-        answer = self._state.allocate(everything, place)
-        if answer.claims is None:
-            return None
-        found = iter(grants(everything, answer, node))
-        return {pod.uid: tuple(next(found) for _ in own) for pod, own in zip(pods, claims, strict=True)}
+    def _together(self, wanted: "_Asking", taken: frozenset[DeviceId], *, only_local: bool) -> Granted | None:
+        everything = [claim for own in wanted.claims for claim in own]
+        answer = self._state.allocate(everything, self._place(wanted.node, taken, only_local=only_local))
+        return None if answer.claims is None else _by_pod(wanted, grants(everything, answer, wanted.node))
 
     def freed_by(self, pods: Sequence[Pod]) -> dict[NodeName, frozenset[DeviceId]]:
         """All devices that are free when these pods have ended as well, for the keys that change.
@@ -294,8 +427,9 @@ class SessionDevices:
             for claim in self._claims(pod) if pod.device_claims else ():
                 if claim.allocation is not None and ended.issuperset(claim.reserved_for):
                     local = NodeName(claim.allocation.nodes.node or EVERYWHERE)
-                    before = found.get(local, self._changes.freed.get(local, NONE_TAKEN))
-                    found[local] = before | devices_of((claim.allocation,))
+                    for key, devices in self._by_place(local, devices_of((claim.allocation,))):
+                        before = found.get(key, self._changes.freed.get(key, NONE_TAKEN))
+                        found[key] = before | devices
         return found
 
     def given_up(
@@ -305,6 +439,43 @@ class SessionDevices:
         found: dict[NodeName, frozenset[DeviceId]] = {}
         for node, each in grants_of:
             if each.allocation is not None and each.uid not in self._changes.shared:
-                before = found.get(node, self._changes.taken.get(node, NONE_TAKEN))
-                found[node] = before - devices_of((each.allocation,))
+                for key, devices in self._by_place(node, devices_of((each.allocation,))):
+                    before = found.get(key, self._changes.taken.get(key, NONE_TAKEN))
+                    found[key] = before - devices
         return found
+
+
+class _Asking(Struct, frozen=True):
+    """The pods with claims on a node, with what each of them needs, and the claims that it has for itself."""
+
+    node: Node
+    pods: tuple[Pod, ...]
+    needs: tuple[Need, ...]
+    special: Mapping[PodUid, SpecialClaim | None]
+    claims: tuple[tuple[Claim, ...], ...]
+
+    @property
+    def specs(self) -> list[ClaimSpec]:
+        """What the claims ask for."""
+        return [claim.spec for own in self.claims for claim in own]
+
+
+def _by_pod(wanted: _Asking, granted: Sequence[ClaimGrant]) -> Granted:
+    rest = iter(granted)
+    return {
+        pod.uid: tuple(next(rest) for _ in own) for pod, own in zip(wanted.pods, wanted.claims, strict=True)
+    }
+
+
+def _devices(granted: Granted) -> frozenset[DeviceId]:
+    return devices_of([each.allocation for some in granted.values() for each in some if each.allocation])
+
+
+def _depends_on_others(spec: ClaimSpec) -> bool:
+    """Whether it matters which devices are there at all, not only which are free."""
+    return any(len(some) > 1 or some[0].count == ALL_DEVICES for some in spec.requests)
+
+
+def _count(spec: ClaimSpec) -> int:
+    """The most devices that the claim takes, apart from requests for all."""
+    return sum(max(1, *(each.count for each in some)) for some in spec.requests)

@@ -16,8 +16,10 @@ from phalanx.framework.nodes.affinity import AffinityIndex
 from phalanx.framework.nodes.node_facts import NodeFacts
 from phalanx.framework.queues.ledger import Account, Ledger
 from phalanx.framework.session_devices import DeviceChanges, Granted, SessionDevices
+from phalanx.framework.shared_choices import EVERYWHERE
 from phalanx.framework.states import GangState, PodState, check_gang_transition, check_pod_transition
 from phalanx.model.decisions import Bind, Certificate, Evict, EvictionReason, Placement
+from phalanx.model.devices.pools import DeviceId
 from phalanx.model.gangs import Gang
 from phalanx.model.gpu_shares import (
     NO_DEVICES,
@@ -154,8 +156,8 @@ class Statement:
         has_volumes = any(pod.claims for _, pods in assignments for pod in pods)
         volumes = self._session.volume_supply.choose(assignments) if has_volumes else {}
         devices = self._take(gang, assignments, devices)
+        granted = self._allocate_claims(assignments)
         for node, pods in assignments:
-            granted = self._allocate_claims(node, pods)
             for pod in pods:
                 self._move_pod(pod, PodState.ALLOCATED)
                 device = devices.get(pod.uid) if devices else None
@@ -196,7 +198,7 @@ class Statement:
         binds = [bind for each in changes.placements for bind in each.binds if bind.pod in gone]
         given_up = [(bind.node, grant) for bind in binds for grant in bind.grants]
         for node, devices in self._session.devices.given_up(given_up).items():
-            self._set(changes.devices.taken, node, devices)
+            self._set_devices(changes.devices.taken, node, devices)
         changes.placements[:] = [left for each in changes.placements if (left := _without(each, gone))]
         changes.placements_version += 1
         rest = [bind.node for each in changes.placements if each.gang == gang.id for bind in each.binds]
@@ -282,7 +284,7 @@ class Statement:
                 self._set(ledger.amounts, account, subtract(ledger.amounts.get(account, {}), amounts))
         if any(pod.device_claims for pod in gone):
             for key, devices in self._session.devices.freed_by(gone).items():
-                self._set(self._changes.devices.freed, key, devices)
+                self._set_devices(self._changes.devices.freed, key, devices)
         for pod in gone:
             self._set(self._changes.ended, pod.uid, True)
             if pod.node is not None:
@@ -303,6 +305,9 @@ class Statement:
     def roll_back(self) -> None:
         """Undo all changes of this statement. Later statements must have been rolled back before."""
         self._changes.nodes.extend(key for table, key, _ in self._undo if table is self._changes.free)
+        shared = (self._changes.devices.taken, self._changes.devices.freed)
+        if any(key == EVERYWHERE and any(table is each for each in shared) for table, key, _ in self._undo):
+            self._changes.nodes.extend(self._session.nodes)
         for table, key, old in reversed(self._undo):
             if old is None:
                 del table[key]
@@ -350,20 +355,28 @@ class Statement:
                 self._set(ledger.amounts, account, add(ledger.amounts.get(account, {}), load))
         return devices
 
-    def _allocate_claims(self, node: NodeName, pods: Sequence[Pod]) -> Granted:
+    def _allocate_claims(self, assignments: Assignments) -> Granted:
         """Allocate devices for the claims of these pods. Raises DoesNotFit."""
-        claiming = [pod for pod in pods if pod.shape.device_slot]
-        if not claiming:
+        count = sum(bool(pod.shape.device_slot) for _, pods in assignments for pod in pods)
+        if not count:
             return _NO_CLAIMS
-        found = self._session.devices.allocate(self._session.nodes[node].node, claiming)
+        found = self._session.devices.allocate(assignments)
         if found is None:
-            raise DoesNotFit(f"node {node} has no devices for the claims of {len(claiming)} pods")
+            raise DoesNotFit(f"there are no devices for the claims of {count} pods on their nodes")
         changes = self._changes.devices
         for key, devices in found.taken.items():
-            self._set(changes.taken, key, devices)
+            self._set_devices(changes.taken, key, devices)
         for claim, allocation in found.shared.items():
             self._set(changes.shared, claim, allocation)
         return found.granted
+
+    def _set_devices(
+        self, table: dict[NodeName, frozenset[DeviceId]], node: NodeName, devices: frozenset[DeviceId]
+    ) -> None:
+        """A device that several nodes can use changes what each of them has."""
+        self._set(table, node, devices)
+        if node == EVERYWHERE:
+            self._changes.nodes.extend(self._session.nodes)
 
     def _take_free(self, node: NodeName, amounts: Resources) -> None:
         free = self._session.free_despite_nominations(node)

@@ -17,7 +17,7 @@ from phalanx.actions.nodes.node_classes import asked_for, request_vectors
 from phalanx.actions.nodes.resource_projection import volume_amounts
 from phalanx.actions.preemption.victim_problem import vector_of
 from phalanx.actions.problems.capacity_holders import charged
-from phalanx.actions.problems.placement import lacks_volumes
+from phalanx.actions.problems.placement import lacks_supply
 from phalanx.actions.problems.pod_assignment import assign_pods
 from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.framework.session import Session
@@ -191,7 +191,7 @@ class MovePlanner:
         if sum(each.count for each in answer.assignments) < demand.count:
             return None
         assignments = assign_pods(self._session, demand, answer.assignments)
-        return None if lacks_volumes(self._session, demand, assignments) else assignments
+        return None if lacks_supply(self._session, demand, assignments) else assignments
 
 
 def _is_concerned(unit: Movable) -> bool:

@@ -12,6 +12,7 @@ from phalanx.actions.explanations import evidence, next_steps
 from phalanx.actions.explanations.advice import Advice
 from phalanx.actions.explanations.completions import Completions
 from phalanx.actions.explanations.evidence import UnlabelledNodes
+from phalanx.framework.device_supply import is_about_devices
 from phalanx.framework.nodes.cells import ReservedCell
 from phalanx.framework.nodes.topology import domain_name
 from phalanx.framework.session import Session
@@ -145,6 +146,8 @@ def insufficient(case: Case) -> Diagnosis:
         why = f"{formatting.needed(missing)} missing"
     elif claims := evidence.devices_missing(demand, session):
         why = claims
+    elif bounds := [rule.name for rule in case.problem.rules if _bounds_devices(rule, case)]:
+        why = f"too few devices are free in the {bounds[0]}"
     elif spread := [rule for rule in case.problem.rules if _limits(rule, case)]:
         why = f"{spread[0].name} needs it in other domains"
     elif ports := evidence.ports_in_use(demand, session):
@@ -162,6 +165,10 @@ def insufficient(case: Case) -> Diagnosis:
         advice=case.advice,
         otherwise=WAIT,
     )
+
+
+def _bounds_devices(rule: Rule, case: Case) -> bool:
+    return is_about_devices(rule) and rule.name in case.facts.conflict
 
 
 def _limits(rule: Rule, case: Case) -> bool:

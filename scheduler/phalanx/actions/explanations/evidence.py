@@ -225,6 +225,8 @@ def devices_missing(demand: Demand, session: Session) -> str:
             rejected, need = session.eligibility(pod).rejected, session.devices.needs.of(pod.shape)
             nodes = [state.node for name, state in session.nodes.items() if name not in rejected]
             count = sum(session.devices.count(need, node) for node in nodes)
+            together = session.devices.at_most(need)
+            count = count if together is None else min(count, together)
             wanted = needing[pod.shape.device_slot]
             if count < wanted:
                 return f"devices are free for the claims of {count} of {wanted} pods"

@@ -31,6 +31,7 @@ from phalanx.actions.limits import (
     EXPLAINED_KINDS_MAX,
 )
 from phalanx.actions.problems.problem_builder import ProblemBuilder
+from phalanx.framework.device_supply import is_about_devices
 from phalanx.framework.session import Session
 from phalanx.limits import EXPLANATION_DETERMINISTIC_LIMIT
 from phalanx.model.names import GangId
@@ -209,6 +210,8 @@ def _impossible(case: Case) -> Diagnosis:
     if isinstance(rule, Budget):
         if is_about_volumes(rule):
             return too_few_volumes(case.demand, rule)
+        if is_about_devices(rule):
+            return diagnoses.above_cluster(case)
         return diagnoses.above_queue_limit(case, rule)
     if case.facts.obstacle is Obstacle.AFFINITY:
         return diagnoses.above_rule(case, _affinity(case)[1])
@@ -221,6 +224,8 @@ def _waiting(case: Case) -> Diagnosis:
     rule = _named_rule(case)
     if isinstance(rule, Budget) and is_about_volumes(rule):
         return too_few_volumes(case.demand, rule)
+    if is_about_devices(rule):
+        return diagnoses.insufficient(case)
     if isinstance(rule, Budget):
         cells = case.session.cells.named_by(rule.name)
         return diagnoses.cells_reserved(case, cells) if cells else diagnoses.queue_limit(case, rule)

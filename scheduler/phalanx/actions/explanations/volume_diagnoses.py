@@ -21,6 +21,15 @@ def no_volumes(why: str) -> Objection:
     return Objection(reason=Reason.VOLUME_NOT_BOUND, message=why, next_step=_MORE)
 
 
+def no_devices() -> Objection:
+    """The solver found a placement, and the claims of its pods cannot all have devices there."""
+    return Objection(
+        reason=Reason.INSUFFICIENT_CAPACITY,
+        message="devices that several nodes can use do not suffice together for the claims of its pods",
+        next_step="Wait until claims release devices, or let claims ask for fewer kinds of devices",
+    )
+
+
 def is_about_volumes(rule: Rule | None) -> bool:
     """Whether the rule bounds volumes that exist already, or space for new ones."""
     return isinstance(rule, Budget) and any(map(is_volume_amount, rule.remaining))

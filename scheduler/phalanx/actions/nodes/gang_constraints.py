@@ -104,7 +104,7 @@ class GangConstraints(Struct, frozen=True):
 
 def constraints_of(session: Session, gang: Gang) -> GangConstraints:
     """The constraints of all plugins for this gang now."""
-    rules = session.hooks.rules(gang)
+    rules = (*session.hooks.rules(gang), *session.devices.budgets(gang))
     others = [rule for rule in rules if isinstance(rule, OtherTopologyRule)]
     if others:
         rules = tuple([_with_running(session, gang, rule) for rule in rules])

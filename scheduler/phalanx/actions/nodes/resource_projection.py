@@ -16,6 +16,7 @@ Devices of claims. A pod with claims uses one set of devices for its kind of cla
 sets as its devices allow. If pods of several kinds are placed together, they also use devices of each set of
 kinds of requests (`joint_slots`), which is exact. On nodes where that does not tell what fits, such as with
 constraints of claims or counters of devices, at most one of the pods gets the node: safe but not exact.
+The devices of claims that members share are chosen before, and are not free for their other claims.
 
 Ports. Every node offers the same of each port, so nodes do not list it; the projection adds it.
 
@@ -29,6 +30,7 @@ from typing import Final
 from msgspec import Struct
 
 from phalanx.framework.device_needs import DEVICE_SLOT, Need
+from phalanx.framework.device_supply import kind_resource
 from phalanx.framework.session import Session
 from phalanx.framework.session_devices import SessionDevices
 from phalanx.framework.volume_supply import VolumeAmounts
@@ -236,7 +238,7 @@ class DeviceProjection(Struct, frozen=True):
             return None
         here = [devices.claims_on(need, node) for _, need in self.needs]
         if here == [self.claims[name] for name, _ in self.needs]:
-            return devices.free_for_any(self.kinds, node)
+            return devices.free_for_any(self.kinds, [need for _, need in self.needs], node)
         return None if any(here) else [_PLENTY for _ in self._sets]
 
     @property
@@ -244,9 +246,9 @@ class DeviceProjection(Struct, frozen=True):
         return self.kinds.sets if self.kinds is not None else ()
 
     def _amounts(self, counts: Sequence[int]) -> Resources:
-        return {
-            f"{DEVICE_SLOT}of kinds {some}": count for some, count in zip(self._sets, counts, strict=True)
-        }
+        if self.kinds is None:
+            return {}
+        return {kind_resource(self.kinds, place): count for place, count in enumerate(counts)}
 
 
 def device_projection(session: Session, pods: Sequence[Pod]) -> DeviceProjection | None:
@@ -255,9 +257,9 @@ def device_projection(session: Session, pods: Sequence[Pod]) -> DeviceProjection
     found.pop("", None)
     if not found:
         return None
-    are_own = len(found) > 1 and not any(need.shared for need in found.values())
-    claims = {name: session.devices.all_claims(need) for name, need in found.items()} if are_own else {}
-    kinds = plain_kinds([spec for some in claims.values() for spec in some]) if are_own else None
+    differ = len(found) > 1
+    claims = {name: session.devices.all_claims(need) for name, need in found.items()} if differ else {}
+    kinds = plain_kinds([spec for some in claims.values() for spec in some]) if differ else None
     return DeviceProjection(tuple(found.items()), claims, kinds)
 
 

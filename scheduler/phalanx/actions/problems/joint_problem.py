@@ -21,6 +21,7 @@ from phalanx.actions.nodes.pod_capacity import Vector
 from phalanx.actions.nodes.resource_projection import is_safety
 from phalanx.actions.problems.placement import DemandPlacement
 from phalanx.actions.problems.problem_builder import ProblemBuilder
+from phalanx.framework.device_supply import is_about_devices
 from phalanx.framework.session import Session
 from phalanx.framework.statement import DoesNotFit, total_requests
 from phalanx.model.gpu_shares import NO_DEVICES, Devices, Share, incompatible_shares, requests_share, share_of
@@ -143,10 +144,11 @@ def _required_number(batch: Batch) -> int | None:
 def _is_stated(rule: Rule) -> bool:
     """Whether the joint model knows the rule.
 
-    It knows no affinity, no levels of a second topology, and not what several nodes have of volumes.
+    It knows no affinity, no levels of a second topology, and not what several nodes have of volumes and
+    devices.
     """
     if isinstance(rule, Budget):
-        return not any(map(is_volume_amount, rule.remaining))
+        return not is_about_devices(rule) and not any(map(is_volume_amount, rule.remaining))
     return not isinstance(rule, AffinityRule | OtherTopologyRule | PodPairs)
 
 

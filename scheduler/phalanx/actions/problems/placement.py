@@ -70,7 +70,12 @@ def apply_placement(session: Session, placement: DemandPlacement) -> Statement:
     return statement
 
 
-def lacks_volumes(session: Session, demand: Demand, assignments: Assignments) -> bool:
+def lacks_supply(session: Session, demand: Demand, assignments: Assignments) -> bool:
+    """Whether some claim of these pods would get no volume or no devices where the problem places it."""
+    return _lacks_volumes(session, demand, assignments) or _lacks_devices(session, demand, assignments)
+
+
+def _lacks_volumes(session: Session, demand: Demand, assignments: Assignments) -> bool:
     """Whether some claim of these pods would get no volume; the supply then notes why.
 
     The problem bounds the number of volumes of nodes and of sets of nodes. The bounds are not exact where a
@@ -86,6 +91,20 @@ def lacks_volumes(session: Session, demand: Demand, assignments: Assignments) ->
         supply.declined[demand.gang.id] = str(lacking)
         return True
     return False
+
+
+def _lacks_devices(session: Session, demand: Demand, assignments: Assignments) -> bool:
+    """Whether the claims of these pods cannot all have devices; the session then notes it.
+
+    The problem bounds devices that several nodes can use. The bounds are not exact for claims that are not
+    plain, and where such devices and those of one node match the same requests.
+    """
+    devices = session.devices
+    devices.declined.discard(demand.gang.id)
+    if not devices.may_decline(assignments) or devices.allocate(assignments) is not None:
+        return False
+    devices.declined.add(demand.gang.id)
+    return True
 
 
 def tightest_domain(session: Session, gang: Gang, assignments: Assignments) -> tuple[str, str]:

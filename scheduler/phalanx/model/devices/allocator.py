@@ -1,5 +1,7 @@
 """Allocates the claims of one pod on one node: an exact search, in the order of kube-scheduler.
 
+Claims of pods on several nodes can be allocated together too: each from what its own node can use.
+
 Claims, requests and devices are tried one after the other, with backtracking. The first complete allocation
 is the answer, the one that kube-scheduler would choose: drivers influence it by the names of pools and
 slices. Two devices between which no request and no constraint distinguishes are tried once.
@@ -9,6 +11,7 @@ a selector without a value for a device, or all devices of a pool that is incomp
 """
 
 from collections.abc import Collection, Hashable, Iterator, Sequence
+from functools import cached_property
 
 from msgspec import Struct
 
@@ -17,7 +20,15 @@ from phalanx.model.devices.constraints import ConstraintState
 from phalanx.model.devices.counters import Counters
 from phalanx.model.devices.limits import CLAIM_DEVICES_MAX, CLAIM_SEARCH_STEPS_MAX
 from phalanx.model.devices.matching import Match, Matcher, MatchError
-from phalanx.model.devices.pools import Device, DeviceId, NodeChoice, Pool, QualifiedName, Slice
+from phalanx.model.devices.pools import (
+    Device,
+    DeviceId,
+    NodeChoice,
+    Pool,
+    PoolId,
+    QualifiedName,
+    Slice,
+)
 from phalanx.model.nodes import Node
 from phalanx.model.pods import Term
 
@@ -64,47 +75,79 @@ def allocate(
     place: NodeDevices, claims: Sequence[ClaimSpec], *, classes: DeviceClasses, matcher: Matcher
 ) -> Answer:
     """Allocate these claims together. Each of them must have neither problems nor unsupported fields."""
-    for spec in claims:
-        wrong = (*matcher.problems(spec, classes), *spec.unsupported)
-        if wrong:
-            return Answer(reason=wrong[0], is_error=True)
+    return allocate_on(((place, claims),), classes=classes, matcher=matcher)
+
+
+def allocate_on(
+    wanted: Sequence[tuple[NodeDevices, Sequence[ClaimSpec]]], *, classes: DeviceClasses, matcher: Matcher
+) -> Answer:
+    """Allocate claims on several nodes together, each of them on its own node; the answer is in their order.
+
+    A device that several of the nodes can use is allocated once. Equal places must be one object.
+    """
+    for _, claims in wanted:
+        for spec in claims:
+            wrong = (*matcher.problems(spec, classes), *spec.unsupported)
+            if wrong:
+                return Answer(reason=wrong[0], is_error=True)
+    if len(wanted) > 1 and (name := _contradicted(wanted)):
+        return Answer(reason=f"{name} has several generations", is_undecided=True)
     try:
-        return _Search(place, claims, classes, matcher).answer()
+        return _Search(wanted, classes, matcher).answer()
     except _Stop as stop:
         return stop.answer
+
+
+def _contradicted(wanted: Sequence[tuple[NodeDevices, Sequence[ClaimSpec]]]) -> str:
+    """A pool whose counters these nodes see differently: some do not see its newest generation."""
+    seen: dict[PoolId, Pool] = {}
+    for place, _ in wanted:
+        for pool in place.pools:
+            if seen.setdefault(pool.id, pool).counter_sets != pool.counter_sets:
+                return f"pool {pool.id[1]} of driver {pool.id[0]}"
+    return ""
 
 
 class _Search:
     """One search. `_taken` and the states of counters and constraints are undone when a choice fails."""
 
     def __init__(
-        self, place: NodeDevices, claims: Sequence[ClaimSpec], classes: DeviceClasses, matcher: Matcher
+        self,
+        wanted: Sequence[tuple[NodeDevices, Sequence[ClaimSpec]]],
+        classes: DeviceClasses,
+        matcher: Matcher,
     ) -> None:
-        self._place = place
-        self._claims = claims
+        self._places = tuple(place for place, _ in wanted)
+        self._claims = tuple(spec for _, claims in wanted for spec in claims)
+        self._place_of = tuple(number for number, (_, claims) in enumerate(wanted) for _ in claims)
         self._classes = classes
         self._matcher = matcher
-        self._usable = list(candidates(place.pools))
-        self._in_use = place.in_use
-        self._matches: dict[tuple[Request, DeviceId], Match] = {}
+        self._usable = [list(candidates(place.pools)) for place in self._places]
+        self._in_use: Collection[DeviceId] = (
+            self._places[0].in_use
+            if len(wanted) == 1
+            else frozenset(each for place in self._places for each in place.in_use)
+        )
+        self._matches: dict[tuple[int, Request, DeviceId], Match] = {}
         self._kinds: dict[DeviceId, Hashable] = {}
         self._requests = tuple(
-            dict.fromkeys(each for spec in claims for some in spec.requests for each in some)
+            dict.fromkeys(each for spec in self._claims for some in spec.requests for each in some)
         )
         self._attributes = tuple(
-            dict.fromkeys(each.attribute for spec in claims for each in spec.constraints)
+            dict.fromkeys(each.attribute for spec in self._claims for each in spec.constraints)
         )
-        self._all: dict[Request, list[Candidate]] = {}
-        self._counters = Counters(place.pools, place.in_use)
-        self._constraints = [ConstraintState(spec.constraints) for spec in claims]
+        self._all: dict[tuple[int, Request], list[Candidate]] = {}
+        pools = [pool for place in self._places for pool in place.pools]
+        self._counters = Counters(pools, self._in_use)
+        self._constraints = [ConstraintState(spec.constraints) for spec in self._claims]
         self._taken: dict[DeviceId, set[int]] = {}
-        self._chosen: list[list[tuple[Request, Candidate]]] = [[] for _ in claims]
+        self._chosen: list[list[tuple[Request, Candidate]]] = [[] for _ in self._claims]
         self._left_out = ""
         self._steps = 0
 
     def answer(self) -> Answer:
-        for spec in self._claims:
-            self._check(spec)
+        for place, spec in zip(self._place_of, self._claims, strict=True):
+            self._check(place, spec)
         if self._claim(0):
             return Answer(
                 claims=tuple(
@@ -116,46 +159,46 @@ class _Search:
                 ),
                 candidates=tuple(tuple(each for _, each in chosen) for chosen in self._chosen),
             )
-        unused = next((pool.problem for pool in self._place.pools if pool.problem), "")
+        unused = next((pool.problem for place in self._places for pool in place.pools if pool.problem), "")
         return Answer(reason=self._left_out or unused or "not enough free devices match")
 
     # --- what is known before the search ------------------------------------------------------------------
 
-    def _check(self, spec: ClaimSpec) -> None:
+    def _check(self, place: int, spec: ClaimSpec) -> None:
         """Find the devices of requests for all, and refuse a claim that would have too many devices."""
         least = 0
         for alternatives in spec.requests:
             for request in alternatives:
-                if request.count == ALL_DEVICES and request not in self._all:
-                    self._all[request] = self._all_devices(request)
-            least += min(self._count(request) for request in alternatives)
+                if request.count == ALL_DEVICES and (place, request) not in self._all:
+                    self._all[place, request] = self._all_devices(place, request)
+            least += min(self._count(place, request) for request in alternatives)
         if least > CLAIM_DEVICES_MAX:
             raise _Stop(f"needs {least} devices, and a claim can have {CLAIM_DEVICES_MAX}")
 
-    def _count(self, request: Request) -> int:
-        return len(self._all[request]) if request.count == ALL_DEVICES else request.count
+    def _count(self, place: int, request: Request) -> int:
+        return len(self._all[place, request]) if request.count == ALL_DEVICES else request.count
 
-    def _all_devices(self, request: Request) -> list[Candidate]:
+    def _all_devices(self, place: int, request: Request) -> list[Candidate]:
         found = []
-        for pool in self._place.pools:
+        for pool in self._places[place].pools:
             if pool.problem:
                 raise _Stop(f"{request.field}: asks for all devices, but {pool.problem}")
-            found += [each for each in candidates((pool,)) if self._is_selectable(request, each)]
+            found += [each for each in candidates((pool,)) if self._is_selectable(place, request, each)]
         for each in found:
             if each.device.unsupported:
                 raise _Stop(_unsupported(each), is_error=False)
         return found
 
-    def _match(self, request: Request, each: Candidate) -> Match:
-        key = (request, each.id)
+    def _match(self, place: int, request: Request, each: Candidate) -> Match:
+        key = (place, request, each.id)
         known = self._matches.get(key)
         if known is None:
-            known = match_of(self._matcher, self._classes, self._place.node, request, each)
-            self._matches[key] = known
+            node = self._places[place].node
+            known = self._matches[key] = match_of(self._matcher, self._classes, node, request, each)
         return known
 
-    def _is_selectable(self, request: Request, each: Candidate) -> bool:
-        found = self._match(request, each)
+    def _is_selectable(self, place: int, request: Request, each: Candidate) -> bool:
+        found = self._match(place, request, each)
         if isinstance(found, MatchError):
             raise _Stop(found.text)
         return found
@@ -164,10 +207,21 @@ class _Search:
         """Equal for devices that can take each other's place in every allocation."""
         known = self._kinds.get(each.id)
         if known is None:
-            matches = tuple(self._match(request, each) for request in self._requests)
-            known = kind_of(each, matches, self._attributes, is_used=each.id in self._in_use)
-            self._kinds[each.id] = known
+            seeing = self._seeing(each)
+            matches = [self._match(place, some, each) for place in seeing for some in self._requests]
+            own = kind_of(each, matches, self._attributes, is_used=each.id in self._in_use)
+            known = self._kinds[each.id] = (seeing, own)
         return known
+
+    def _seeing(self, each: Candidate) -> tuple[int, ...]:
+        """The places that can use the device."""
+        if len(self._places) == 1:
+            return (0,)
+        return tuple(number for number, ids in enumerate(self._ids) if each.id in ids)
+
+    @cached_property
+    def _ids(self) -> list[set[DeviceId]]:
+        return [{each.id for each in usable} for usable in self._usable]
 
     # --- the search ---------------------------------------------------------------------------------------
 
@@ -182,20 +236,22 @@ class _Search:
 
     def _devices(self, claim: int, position: int, request: Request, have: int, start: int) -> bool:
         """Choose the remaining devices of a request from the candidates at `start` and after it."""
-        missing = self._count(request) - have
-        if request.count == ALL_DEVICES and not self._all[request]:
+        place = self._place_of[claim]
+        missing = self._count(place, request) - have
+        if request.count == ALL_DEVICES and not self._all[place, request]:
             return False
         if not missing:
             return self._request(claim, position + 1)
         if missing > CLAIM_DEVICES_MAX - len(self._chosen[claim]):
             return False
         if request.count == ALL_DEVICES:
-            each = self._all[request][have]
+            each = self._all[place, request][have]
             return self._try(claim, request, each) and self._go_on(claim, position, request, have, 0)
         failed: set[Hashable] = set()
-        for index in range(start, len(self._usable)):
-            each = self._usable[index]
-            if self._is_taken(claim, request, each) or not self._is_selectable(request, each):
+        usable = self._usable[place]
+        for index in range(start, len(usable)):
+            each = usable[index]
+            if self._is_taken(claim, request, each) or not self._is_selectable(place, request, each):
                 continue
             if each.device.unsupported:
                 self._left_out = _unsupported(each)

@@ -1,6 +1,6 @@
 """All devices of a cluster, the classes, and the claims: the part of a snapshot that concerns devices."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct, structs
@@ -8,6 +8,7 @@ from msgspec import Struct, structs
 from phalanx.model.devices.allocator import (
     Answer,
     NodeDevices,
+    allocate_on,
     candidates,
     is_local,
     match_of,
@@ -26,7 +27,8 @@ from phalanx.model.devices.joint_slots import PlainKinds, free_for_any
 from phalanx.model.devices.matching import Matcher
 from phalanx.model.devices.pod_claims import Unresolved, allocate_for_pod, resolve
 from phalanx.model.devices.pools import DeviceId, Inventory, Pool, PoolId, Slice, TaintRule
-from phalanx.model.devices.shared_claims import SharedAllocation, shared_allocations
+from phalanx.model.devices.shared_claims import Choice, Chooser, ClaimSet, joint_choices
+from phalanx.model.devices.shared_pools import SharedPools
 from phalanx.model.devices.slots import SlotCounter
 from phalanx.model.nodes import Node
 from phalanx.model.pods import PodClaim
@@ -141,6 +143,14 @@ class DeviceState:
         in_use = _NONE.union(*[self._in_use.get(pool.id, _NONE) for pool in pools])
         return NodeDevices(node, pools, (in_use - without) | besides)
 
+    def is_in_use(self, device: DeviceId) -> bool:
+        """Whether a claim has the device."""
+        return device in self._in_use.get(device[:2], _NONE)
+
+    def shared_pools(self, nodes: Sequence[Node]) -> SharedPools:
+        """The devices that several of these nodes can use."""
+        return SharedPools(self.inventory, nodes, self._classes, self._matcher)
+
     def allocate(self, claims: Sequence[Claim], place: NodeDevices) -> Answer:
         """Allocate for one pod those of its claims that have no allocation."""
         return allocate_for_pod(claims, place, classes=self._classes, matcher=self._matcher)
@@ -148,17 +158,26 @@ class DeviceState:
     def shared(
         self,
         claims: Sequence[Claim],
-        nodes: Sequence[Node],
+        sets: Sequence[ClaimSet],
+        score: Callable[[int, Sequence[Node], Sequence[Allocation]], int],
         *,
         besides: frozenset[DeviceId] = frozenset(),
         without: frozenset[DeviceId] = frozenset(),
-    ) -> tuple[SharedAllocation, ...]:
-        """What claims that all members of a gang use can have, and which of these nodes that leaves."""
-        return shared_allocations(
-            nodes,
-            lambda node: self.on(node, besides=besides, without=without),
-            lambda place: self.allocate(claims, place),
+    ) -> Iterator[Choice]:
+        """What claims that members of a gang share can have; see there."""
+        chooser = Chooser(
+            on=lambda node: self.on(node, besides=besides, without=without),
+            allocate=self.allocate_on,
+            score=score,
         )
+        return joint_choices(claims, sets, chooser)
+
+    def allocate_on(self, wanted: Sequence[tuple[NodeDevices, Sequence[Claim]]]) -> Answer:
+        """Allocate for pods on several nodes together those of their claims that have no allocation."""
+        specs = [
+            (place, [each.spec for each in claims if each.allocation is None]) for place, claims in wanted
+        ]
+        return allocate_on(specs, classes=self._classes, matcher=self._matcher)
 
     def free_for_any(self, kinds: PlainKinds, place: NodeDevices) -> tuple[int, ...] | None:
         """For each set of these kinds, how many free devices match one of them; see there."""

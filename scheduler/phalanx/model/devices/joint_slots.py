@@ -9,8 +9,11 @@ which adds up. On other nodes nothing is said.
 
 from collections import Counter
 from collections.abc import Sequence
+from hashlib import blake2b
+from typing import Final
 
 from msgspec import Struct
+from msgspec.msgpack import Encoder
 
 from phalanx.model.devices.allocator import NodeDevices, candidates, match_of
 from phalanx.model.devices.claims import ALL_DEVICES, ClaimSpec, DeviceClasses, Request
@@ -22,6 +25,10 @@ Kind = tuple[str, tuple[str, ...], tuple[Toleration, ...]]
 """What a request asks for: class, expressions and tolerations. Its name does not matter."""
 
 
+_encode: Final = Encoder(order="sorted").encode
+_NAME_BYTES: Final = 8
+
+
 class PlainKinds(Struct, frozen=True, gc=False):
     """The kinds of requests of plain claims, each as one request of it."""
 
@@ -31,6 +38,18 @@ class PlainKinds(Struct, frozen=True, gc=False):
     def sets(self) -> range:
         """The sets of kinds as numbers, in which each kind is one bit."""
         return range(1, 1 << len(self.requests))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """A name for each set of kinds, which is the same among other kinds."""
+        encoded = [_encode(_kind(each)) for each in self.requests]
+        return tuple(
+            blake2b(
+                b"".join(sorted(each for index, each in enumerate(encoded) if some >> index & 1)),
+                digest_size=_NAME_BYTES,
+            ).hexdigest()
+            for some in self.sets
+        )
 
     def asked(self, claims: Sequence[ClaimSpec]) -> tuple[int, ...]:
         """For each set of kinds, how many devices of them these claims ask for."""

@@ -15,6 +15,10 @@ step for each device that they allocate."""
 CLAIM_SEARCH_DEVICES_MAX: Final = 256
 """Devices that one search allocates together: each of them is a level of the recursion."""
 
+SHARED_CHOICES_MAX: Final = 16
+"""Choices of devices for the claims that a gang shares that are compared. The first ones are for most of the
+pods of each claim; each costs a search on some of the nodes."""
+
 DEVICE_SLOTS_CACHE_MAX: Final = 10_000
 """Kinds of nodes whose slots for one kind of member are kept: some kilobytes each."""
 

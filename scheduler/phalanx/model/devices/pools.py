@@ -5,6 +5,7 @@ generation count, and no device of the pool is allocated until all of them are t
 """
 
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import Final
 
 from msgspec import Struct, structs
@@ -165,6 +166,16 @@ class Inventory:
                 self._of_node.setdefault(each.choice.node, []).append(each)
             else:
                 self._shared.append(each)
+
+    @property
+    def shared_slices(self) -> tuple[Slice, ...]:
+        """The slices that are not of one node."""
+        return tuple(self._shared)
+
+    @cached_property
+    def shared_pools(self) -> frozenset[PoolId]:
+        """The pools with such slices."""
+        return frozenset(each.pool_id for each in self._shared if each.devices)
 
     def pools(self, node: Node) -> tuple[Pool, ...]:
         """The pools that the node can use, in the order of kube-scheduler: by driver and name, those with

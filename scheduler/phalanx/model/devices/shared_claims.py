@@ -1,7 +1,8 @@
-"""Claims that all members of a gang use: allocated once, for nodes that can use all their devices.
+"""Claims that several members of a gang use: allocated once, for nodes that can use all their devices.
 
-Each choice of devices leaves the gang certain nodes. A choice without devices of one node comes before one
-with some, since it leaves more nodes.
+Each choice of devices leaves these members certain nodes. A choice without devices of one node comes before
+one with some, since it leaves more nodes. Members of a gang may use different claims: these are chosen
+together, so that no claim takes the only device of another one.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -9,62 +10,151 @@ from collections.abc import Callable, Iterator, Sequence
 from msgspec import Struct, structs
 
 from phalanx.model.devices.allocator import Answer, NodeDevices, nodes_of
-from phalanx.model.devices.claims import Allocation
-from phalanx.model.devices.pools import Device, DeviceId, Pool, Slice
+from phalanx.model.devices.claims import Allocation, Claim
+from phalanx.model.devices.pools import Device, Pool, Slice
 from phalanx.model.names import NodeName
 from phalanx.model.nodes import Node
 
-
-class SharedAllocation(Struct, frozen=True, gc=False):
-    """Allocations of the claims, in order, and the nodes from which all of them can be used."""
-
-    allocations: tuple[Allocation, ...]
-    nodes: tuple[NodeName, ...]
-
-    @property
-    def devices(self) -> frozenset[DeviceId]:
-        """The devices that are used up."""
-        return frozenset(
-            each.device for found in self.allocations for each in found.devices if not each.admin_access
-        )
+Places = Sequence[tuple[NodeDevices, Sequence[Claim]]]
+"""Claims, each with what it is allocated from."""
 
 
-def shared_allocations(
-    nodes: Sequence[Node], on: Callable[[Node], NodeDevices], allocate: Callable[[NodeDevices], Answer]
-) -> tuple[SharedAllocation, ...]:
-    """The choices, those that leave most nodes first. None leaves a node that an earlier one left.
+class ClaimSet(Struct, frozen=True):
+    """Claims that some members use together, by their numbers, and the nodes on which these may run."""
 
-    `on` returns what a node can use, `allocate` an allocation of the claims from that.
+    claims: tuple[int, ...]
+    nodes: Sequence[Node]
+
+
+class Chooser(Struct, frozen=True):
+    """How devices are found and compared.
+
+    `on` returns what a node can use, `allocate` an allocation of claims from that. `score` is how many of
+    the members that use this set, by its number, fit these nodes if the allocations are made.
     """
-    found: list[SharedAllocation] = []
-    covered: set[NodeName] = set()
-    for node in nodes:
-        if node.name not in covered:
-            for choice in _choices(node, on(node), allocate):
-                left = tuple(
-                    each.name for each in nodes if each.name not in covered and _allows(choice, each)
-                )
-                found.append(SharedAllocation(choice, left))
-                covered.update(left)
-                break
-    return tuple(sorted(found, key=lambda each: -len(each.nodes)))
+
+    on: Callable[[Node], NodeDevices]
+    allocate: Callable[[Places], Answer]
+    score: Callable[[int, Sequence[Node], Sequence[Allocation]], int]
 
 
-def _choices(
-    node: Node, place: NodeDevices, allocate: Callable[[NodeDevices], Answer]
-) -> Iterator[tuple[Allocation, ...]]:
-    for some in (structs.replace(place, pools=tuple(map(_without_local, place.pools))), place):
-        answer = allocate(some)
-        if answer.claims is not None:
-            yield tuple(
-                Allocation(devices, nodes_of(candidates, node))
-                for devices, candidates in zip(answer.claims, answer.candidates, strict=True)
+Choice = dict[int, Allocation]
+"""Allocations of claims, by their numbers."""
+
+
+def joint_choices(claims: Sequence[Claim], sets: Sequence[ClaimSet], chooser: Chooser) -> Iterator[Choice]:
+    """Choices for these claims. Those for most members come first, then those that leave most nodes.
+
+    A set that finds no devices beside the earlier ones gets none.
+    """
+    return _Choices(claims, sets, chooser).after((), {}, 0)
+
+
+class _Decided(Struct, frozen=True, gc=False):
+    """Claims that are allocated on a node."""
+
+    place: NodeDevices
+    claims: tuple[int, ...]
+
+
+class _Option(Struct, frozen=True, gc=False):
+    decided: tuple[_Decided, ...]
+    choice: Choice
+    score: int
+    nodes: int
+
+
+class _Choices:
+    def __init__(self, claims: Sequence[Claim], sets: Sequence[ClaimSet], chooser: Chooser) -> None:
+        self._claims = claims
+        self._sets = sets
+        self._chooser = chooser
+        self._places: dict[NodeName, NodeDevices] = {}
+
+    def after(self, decided: tuple[_Decided, ...], choice: Choice, number: int) -> Iterator[Choice]:
+        """The choices for the sets from this number on."""
+        if number == len(self._sets):
+            yield choice
+            return
+        new = tuple(each for each in self._sets[number].claims if each not in choice)
+        options = self._options(decided, choice, number, new) if new else []
+        for option in options:
+            yield from self.after(option.decided, option.choice, number + 1)
+        if not options:
+            yield from self.after(decided, choice, number + 1)
+
+    def _options(
+        self, decided: tuple[_Decided, ...], choice: Choice, number: int, new: tuple[int, ...]
+    ) -> list[_Option]:
+        """The devices that claims of a set can have; none leaves only nodes that an earlier one left."""
+        found: list[_Option] = []
+        covered: set[NodeName] = set()
+        wanted = self._sets[number]
+        for node in wanted.nodes:
+            if node.name in covered or not all(
+                choice[each].nodes.allows(node) for each in wanted.claims if each in choice
+            ):
+                continue
+            option = self._option((*decided, _Decided(self._on(node), new)), number)
+            if option is not None:
+                found.append(option)
+                covered.update(each.name for each in self._left(option.choice, wanted))
+        return sorted(found, key=lambda each: (-each.score, -each.nodes))
+
+    def _option(self, decided: tuple[_Decided, ...], number: int) -> _Option | None:
+        *earlier, last = decided
+        for some in (_of_several_nodes(last.place), last.place):
+            now = (*earlier, structs.replace(last, place=some))
+            choice = self._allocated(now)
+            if choice is None:
+                continue
+            left = self._left(choice, self._sets[number])
+            if last.place.node in left:
+                score = self._chooser.score(number, left, tuple(choice.values()))
+                return _Option(now, choice, score, len(left))
+        return None
+
+    def _allocated(self, decided: Sequence[_Decided]) -> Choice | None:
+        """Devices for all of these claims together, if earlier sets can still be used where they were."""
+        answer = self._chooser.allocate(
+            [(each.place, [self._claims[number] for number in each.claims]) for each in decided]
+        )
+        if answer.claims is None:
+            return None
+        owners = [(number, each.place.node) for each in decided for number in each.claims]
+        return {
+            number: Allocation(devices, nodes_of(candidates, node))
+            for (number, node), devices, candidates in zip(
+                owners, answer.claims, answer.candidates, strict=True
             )
+        }
+
+    def _left(self, choice: Choice, wanted: ClaimSet) -> list[Node]:
+        """The nodes from which all claims of the set can be used."""
+        chosen = [choice[each].nodes for each in wanted.claims]
+        return [node for node in wanted.nodes if all(each.allows(node) for each in chosen)]
+
+    def _on(self, node: Node) -> NodeDevices:
+        if node.name not in self._places:
+            self._places[node.name] = self._chooser.on(node)
+        return self._places[node.name]
 
 
-def _without_local(pool: Pool) -> Pool:
-    """The pool without devices that only one node can use. Those that are in use keep their counters."""
-    parts = [(each, [device for device in each.devices if _is_shared(each, device)]) for each in pool.slices]
+def _of_several_nodes(place: NodeDevices) -> NodeDevices:
+    return structs.replace(place, pools=tuple(_part(pool, is_shared=True) for pool in place.pools))
+
+
+def of_one_node(place: NodeDevices) -> NodeDevices:
+    """The devices that only this node can use."""
+    return structs.replace(place, pools=tuple(_part(pool, is_shared=False) for pool in place.pools))
+
+
+def _part(pool: Pool, *, is_shared: bool) -> Pool:
+    """The pool with the devices that several nodes can use, or only one. The others keep their counters."""
+    parts = [
+        (each, [device for device in each.devices if _is_shared(each, device) is is_shared])
+        for each in pool.slices
+    ]
     rest = [(each, [device for device in each.devices if device not in kept]) for each, kept in parts]
     return structs.replace(
         pool,
@@ -79,7 +169,3 @@ def _without_local(pool: Pool) -> Pool:
 def _is_shared(written: Slice, device: Device) -> bool:
     choice = device.choice if written.per_device else written.choice
     return choice is not None and not choice.node
-
-
-def _allows(choice: tuple[Allocation, ...], node: Node) -> bool:
-    return all(each.nodes.allows(node) for each in choice)

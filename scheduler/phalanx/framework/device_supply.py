@@ -1,0 +1,121 @@
+"""What several nodes have together of devices that each of them can use.
+
+The amounts of nodes count such a device on each of its nodes. Budgets bound what sets of nodes have. For
+plain claims, and pools of disjoint sets of nodes, both together are exact. Where they are not, `allocate` of
+the session decides, and a gang for which it finds no devices waits.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from phalanx.framework.device_needs import DEVICE_SLOT
+from phalanx.limits import VOLUME_BLOCKS_MAX
+from phalanx.model.devices.claims import ALL_DEVICES, ClaimSpec, Request
+from phalanx.model.devices.joint_slots import PlainKinds
+from phalanx.model.devices.pools import DeviceId
+from phalanx.model.devices.shared_pools import Matching, SharedPools
+from phalanx.model.names import NodeName
+from phalanx.model.rules import Budget, Rule
+
+_BUDGET: Final = "pools that several nodes can use"
+
+
+class Wanted(Struct, frozen=True):
+    """Pods that wait with equal needs: the name of the need, the claims of each pod, and how many pods."""
+
+    name: str
+    claims: tuple[ClaimSpec, ...]
+    pods: int
+
+
+class DeviceSupply:
+    """Counts the free devices of sets of nodes."""
+
+    def __init__(self, pools: SharedPools, is_free: Callable[[], Callable[[DeviceId], bool]]) -> None:
+        """`is_free` returns what is free now."""
+        self._pools = pools
+        self._is_free = is_free
+
+    def uses(self, claims: Sequence[ClaimSpec]) -> bool:
+        """Whether claims may have a device that several nodes can use."""
+        return any(self._pools.of((each,)).shared for each in _requests(claims))
+
+    def most(self, claims: Sequence[ClaimSpec], nodes: frozenset[NodeName] | None = None) -> int | None:
+        """No more pods with these claims have devices on these nodes together; None if that is not bounded
+        by devices of several nodes. No nodes stand for all."""
+        found = [
+            self._count(matching, nodes) // count
+            for request, count in _always(claims)
+            if (matching := self._pools.of((request,))).shared
+        ]
+        return min(found, default=None)
+
+    def budgets(self, wanted: Sequence[Wanted], kinds: PlainKinds | None) -> Iterator[Budget]:
+        """The bounds that these pods could exceed. `kinds`: of all of their requests, if they are plain."""
+        requests = {each for some in wanted for each in _requests(some.claims)}
+        groups = {nodes for each in requests for nodes, _ in self._pools.of((each,)).shared}
+        blocks = sorted((nodes for nodes in groups if 1 < len(nodes) < self._pools.node_count), key=sorted)[
+            :VOLUME_BLOCKS_MAX
+        ]
+        for nodes in (None, *blocks) if groups else ():
+            left: dict[str, int] = {}
+            for some in wanted:
+                most = self.most(some.claims, nodes)
+                if most is not None and most < some.pods:
+                    left[some.name] = most
+            if kinds is not None and len(wanted) > 1:
+                left.update(self._of_kinds(wanted, kinds, nodes))
+            if left:
+                place = "" if nodes is None else f" on {len(nodes)} nodes such as {min(nodes)}"
+                yield Budget(_BUDGET + place, remaining=left, nodes=nodes)
+
+    def _of_kinds(
+        self, wanted: Sequence[Wanted], kinds: PlainKinds, nodes: frozenset[NodeName] | None
+    ) -> Iterator[tuple[str, int]]:
+        asked = [(kinds.asked(some.claims), some.pods) for some in wanted]
+        for place, number in enumerate(kinds.sets):
+            some_requests = tuple(each for at, each in enumerate(kinds.requests) if number >> at & 1)
+            matching = self._pools.of(some_requests)
+            if matching.shared:
+                count = self._count(matching, nodes)
+                if count < sum(amounts[place] * pods for amounts, pods in asked):
+                    yield kind_resource(kinds, place), count
+
+    def _count(self, matching: Matching, nodes: frozenset[NodeName] | None) -> int:
+        """The free devices that some of the nodes can use."""
+        found = {
+            each
+            for reached, ids in matching.shared
+            if nodes is None or not nodes.isdisjoint(reached)
+            for each in ids
+        }
+        for name in matching.local if nodes is None else nodes & matching.local.keys():
+            found.update(matching.local[name])
+        return sum(map(self._is_free(), found))
+
+
+def kind_resource(kinds: PlainKinds, place: int) -> str:
+    """The resource that counts the devices of a set of kinds, the set at this place of `kinds.sets`."""
+    return f"{DEVICE_SLOT}of kinds {kinds.names[place]}"
+
+
+def is_about_devices(rule: Rule | None) -> bool:
+    """Whether the rule bounds devices that several nodes can use."""
+    return isinstance(rule, Budget) and any(name.startswith(DEVICE_SLOT) for name in rule.remaining)
+
+
+def _requests(claims: Sequence[ClaimSpec]) -> dict[Request, None]:
+    return dict.fromkeys(each for spec in claims for some in spec.requests for each in some)
+
+
+def _always(claims: Sequence[ClaimSpec]) -> Iterator[tuple[Request, int]]:
+    """The requests that use up devices of each pod, with their number."""
+    counts: dict[Request, int] = {}
+    for spec in claims:
+        for some in spec.requests:
+            (first, *others) = some
+            if not others and first.count != ALL_DEVICES and not first.admin_access:
+                counts[first] = counts.get(first, 0) + first.count
+    return iter(counts.items())

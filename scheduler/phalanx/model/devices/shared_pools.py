@@ -1,0 +1,104 @@
+"""Devices that several nodes can use: which nodes, and which devices match a request.
+
+What nodes have of such devices does not add up. So the scheduler also bounds what sets of nodes have
+together.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec import Struct
+
+from phalanx.model.devices.allocator import Candidate, candidates, is_local, match_of
+from phalanx.model.devices.claims import DeviceClasses, Request
+from phalanx.model.devices.matching import Matcher
+from phalanx.model.devices.pools import DeviceId, Inventory, NodeChoice, PoolId
+from phalanx.model.names import NodeName
+from phalanx.model.nodes import Node
+
+Ids = tuple[DeviceId, ...]
+
+
+class Matching(Struct, frozen=True):
+    """The devices that match requests: those of several nodes with these nodes, and those of one node."""
+
+    shared: tuple[tuple[frozenset[NodeName], Ids], ...] = ()
+    local: Mapping[NodeName, Ids] = {}
+
+
+NO_MATCH = Matching()
+
+
+class SharedPools:
+    """The devices of several nodes. It may be used while slices, classes and nodes are the same."""
+
+    def __init__(
+        self, inventory: Inventory, nodes: Sequence[Node], classes: DeviceClasses, matcher: Matcher
+    ) -> None:
+        self._inventory = inventory
+        self._nodes = nodes
+        self._classes = classes
+        self._matcher = matcher
+        self._known: dict[tuple[Request, ...], Matching] = {}
+        self._groups = self._found() if inventory.shared_pools else []
+
+    @property
+    def node_count(self) -> int:
+        """How many nodes there are."""
+        return len(self._nodes)
+
+    def of(self, requests: tuple[Request, ...]) -> Matching:
+        """The devices that match one of these requests; none if no device of several nodes does."""
+        if not self._groups:
+            return NO_MATCH
+        known = self._known.get(requests)
+        if known is None:
+            known = self._known[requests] = self._of(requests)
+        return known
+
+    def _of(self, requests: tuple[Request, ...]) -> Matching:
+        shared = []
+        for nodes, node, some in self._groups:
+            ids = tuple(each.id for each in some if self._matches(requests, node, each))
+            if ids:
+                shared.append((nodes, ids))
+        if not shared:
+            return NO_MATCH
+        local = {}
+        for node in self._nodes:
+            usable = candidates(self._inventory.pools(node))
+            ids = tuple(each.id for each in usable if is_local(each) and self._matches(requests, node, each))
+            if ids:
+                local[node.name] = ids
+        return Matching(tuple(shared), local)
+
+    def _matches(self, requests: tuple[Request, ...], node: Node, each: Candidate) -> bool:
+        return not each.device.unsupported and any(
+            request.device_class in self._classes
+            and request.tolerates(each.device.taints)
+            and match_of(self._matcher, self._classes, node, request, each) is True
+            for request in requests
+        )
+
+    def _found(self) -> list[tuple[frozenset[NodeName], Node, list[Candidate]]]:
+        """The devices by the nodes that can use them, each with one of these nodes."""
+        by_nodes: dict[frozenset[NodeName], tuple[Node, dict[DeviceId, Candidate]]] = {}
+        for choice, pool in self._choices():
+            nodes = [node for node in self._nodes if choice.allows(node)]
+            names = frozenset(node.name for node in nodes)
+            if not nodes:
+                continue
+            _, devices = by_nodes.setdefault(names, (nodes[0], {}))
+            for each in candidates([one for one in self._inventory.pools(nodes[0]) if one.id == pool]):
+                if (each.device.choice if each.slice.per_device else each.slice.choice) == choice:
+                    devices[each.id] = each
+        return [(names, node, list(devices.values())) for names, (node, devices) in by_nodes.items()]
+
+    def _choices(self) -> Iterator[tuple[NodeChoice, PoolId]]:
+        """The different choices of several nodes, each with a pool that has it."""
+        found: dict[tuple[NodeChoice, PoolId], None] = {}
+        for each in self._inventory.shared_slices:
+            choices = [device.choice for device in each.devices] if each.per_device else [each.choice]
+            for choice in choices:
+                if choice is not None and not choice.node:
+                    found[choice, each.pool_id] = None
+        return iter(found)

@@ -1,0 +1,197 @@
+"""Members of a gang that share claims, each beside other claims than the others, or beside none."""
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from phalanx.model.pods import PodClaim
+from phalanx.model.reasons import Reason
+
+from tests.actions.test_device_claims import World
+from tests.builders import Decided
+from tests.examples import holds
+from tests.model.devices import claim_of, device, request, slice_of
+
+GPU = 'device.driver == "gpu.example.com"'
+
+Member = tuple[int, str]
+"""How many devices of its own it needs, and the claims that it shares with others, each by a letter."""
+
+
+def cluster(gpus: Sequence[int], links: Sequence[Sequence[int]], **more: Any) -> World:
+    """Nodes with these numbers of devices, and links, each of which these nodes can use."""
+    world = World()
+    for number, count in enumerate(gpus):
+        world.nodes(f"n{number}", 1, labels={"n": str(number)}, **more)
+        world.device_slice(f"n{number}-0", *[device(f"d{index}") for index in range(count)])
+    for number, nodes in enumerate(links):
+        own = {"key": "n", "operator": "In", "values": [*map(str, nodes)]}
+        choice = {"nodeSelectorTerms": [{"matchExpressions": [own]}]}
+        pool = {"name": f"l{number}"}
+        made = slice_of(device("link"), name=f"l{number}", pool=pool, driver="nic", nodeSelector=choice)
+        world.slices.append(made)
+    return world
+
+
+def asking(world: World, members: Sequence[Member], **more: Any) -> World:
+    """The gang `g` of these members."""
+    world.gang("g", len(members), **more)
+    pods = []
+    for pod, (count, letters) in zip(world.members("g"), members, strict=True):
+        entries = []
+        if count:
+            own = f"{pod.name}-gpu"
+            wanted = claim_of(request("r", GPU, count=count))
+            world.device_claims[own] = replace(
+                wanted, namespace="team", name=own, uid=f"uid-{own}", owner=pod.uid
+            )
+            entries.append(PodClaim("gpu", own, is_own=True))
+        for letter in letters:
+            claim = replace(claim_of(request(device_class="nic")), namespace="team", name=letter)
+            world.device_claims.setdefault(letter, replace(claim, uid=f"uid-{letter}"))
+            entries.append(PodClaim(letter, letter))
+        pods.append(replace(pod, device_claims=tuple(entries)))
+    world.change("g", members=tuple(pods))
+    return world
+
+
+def placed(decided: Decided) -> dict[str, tuple[str, dict[str, list[str]]]]:
+    """By pod, its node and the pools of the devices of each of its claims."""
+    return {
+        bind.name: (
+            bind.node.removesuffix("-0"),
+            {
+                grant.name: [each.device[1] for each in grant.allocation.devices] if grant.allocation else []
+                for grant in bind.grants
+            },
+        )
+        for placement in decided.placements("g")
+        for bind in placement.binds
+    }
+
+
+def check(decided: Decided, links: Sequence[Sequence[int]], gpus: Sequence[int], size: int) -> bool:
+    """Whether the gang is placed; nothing is used twice or from a node that cannot use it."""
+    found = placed(decided)
+    assert len(found) in (0, size)
+    chosen: dict[str, list[str]] = {}
+    used = [0] * len(gpus)
+    for node, claims in found.values():
+        for name, pools in claims.items():
+            if name.endswith("-gpu"):
+                assert set(pools) == {f"{node}-0"}
+                used[int(node[1:])] += len(pools)
+            else:
+                assert chosen.setdefault(name, pools) == pools
+                assert int(node[1:]) in links[int(pools[0][1:])]
+    assert all(one <= other for one, other in zip(used, gpus, strict=True))
+    pools = [pool for some in chosen.values() for pool in some]
+    assert len(pools) == len(set(pools))
+    return bool(found)
+
+
+def exists(gpus: Sequence[int], links: Sequence[Sequence[int]], members: Sequence[Member]) -> bool:
+    """Whether all members can be placed, by trial."""
+    letters = sorted({letter for _, some in members for letter in some})
+    for chosen in itertools.permutations(range(len(links)), len(letters)):
+        link_of = dict(zip(letters, chosen, strict=True))
+        for where in itertools.product(range(len(gpus)), repeat=len(members)):
+            reached = all(
+                node in links[link_of[letter]]
+                for node, (_, some) in zip(where, members, strict=True)
+                for letter in some
+            )
+            if reached and all(
+                sum(count for at, (count, _) in zip(where, members, strict=True) if at == node) <= most
+                for node, most in enumerate(gpus)
+            ):
+                return True
+    return False
+
+
+def test_a_launcher_without_devices_of_its_own_shares_the_claim_of_the_workers() -> None:
+    world = asking(cluster([4, 4], [[0, 1]]), [(0, "c"), (2, "c"), (2, "c"), (1, "c")])
+    found = placed(world.decide())
+    assert len(found) == 4
+    assert {tuple(claims["c"]) for _, claims in found.values()} == {("l0",)}
+
+
+def test_a_member_that_does_not_share_the_claim_runs_where_its_devices_cannot_be_used() -> None:
+    world = asking(cluster([2, 1], [[0]]), [(1, "c"), (1, "c"), (1, "")])
+    assert placed(world.decide())["g-2"][0] == "n1"
+
+
+def test_each_half_of_a_gang_has_a_claim_of_its_own() -> None:
+    """The link of one half reaches the nodes of this half only."""
+    world = asking(cluster([2, 2, 2, 2], [[0, 1], [2, 3]]), [(2, "a"), (2, "a"), (2, "b"), (2, "b")])
+    found = placed(world.decide())
+    halves = [{found[f"g-{number}"][0] for number in some} for some in ((0, 1), (2, 3))]
+    assert sorted(map(sorted, halves)) == [["n0", "n1"], ["n2", "n3"]]
+
+
+def test_the_device_of_a_shared_claim_is_not_free_for_members_that_do_not_share_it() -> None:
+    world = cluster([2], [])
+    world.gang("g", 2)
+    first, second = world.members("g")
+    own = replace(claim_of(request()), namespace="team", name="own", uid="uid-own", owner=second.uid)
+    world.device_claims |= {"c": replace(own, name="c", uid="uid-c", owner=""), "own": own}
+    first = replace(first, device_claims=(PodClaim("c", "c"),))
+    second = replace(second, device_claims=(PodClaim("own", "own", is_own=True),))
+    world.change("g", members=(first, second))
+    binds = [bind for placement in world.decide().placements("g") for bind in placement.binds]
+    devices = [
+        each.device[2]
+        for bind in binds
+        for grant in bind.grants
+        if grant.allocation is not None
+        for each in grant.allocation.devices
+    ]
+    assert sorted(devices) == ["d0", "d1"]
+
+
+def test_shared_devices_are_chosen_where_all_members_have_devices_of_their_own() -> None:
+    """Both links can be used from two nodes; those of the first one have too few devices."""
+    gpus, links = [1, 1, 1, 2], [[0, 1], [2, 3]]
+    members = [(1, "c"), (2, "c"), (0, "c")]
+    assert check(asking(cluster(gpus, links), members).decide(), links, gpus, 3)
+
+
+@pytest.mark.parametrize("links", [[], [[0]]])
+def test_too_few_shared_devices_are_named(links: list[list[int]]) -> None:
+    world = asking(cluster([2, 2], links), [(1, "a"), (1, "b")])
+    verdict = world.decide().verdict("g")
+    assert verdict.reason is Reason.ABOVE_CLUSTER_CAPACITY
+    assert "devices for the claims of" in verdict.message
+
+
+def test_a_gang_starts_without_members_whose_claim_has_no_devices() -> None:
+    world = asking(cluster([2, 2], [[0, 1]]), [(1, "a"), (1, "a"), (1, "b")], min=2)
+    assert sorted(placed(world.decide())) == ["g-0", "g-1"]
+
+
+def test_pods_of_several_kinds_count_for_the_limit_of_a_claim() -> None:
+    world = asking(cluster([1], [[0]]), [(0, "c")] * 200 + [(1, "c")] * 57, cpu=0)
+    verdict = world.decide().verdict("g")
+    assert verdict.reason is Reason.INVALID_OBJECT
+    assert "ResourceClaim team/c: 257 pods would use it; the limit of the API is 256" in verdict.message
+
+
+@holds(8)
+@given(
+    st.lists(st.integers(0, 3), min_size=1, max_size=3),
+    st.lists(st.sets(st.integers(0, 2), min_size=1), max_size=3),
+    st.lists(
+        st.tuples(st.integers(0, 2), st.sampled_from(["", "a", "a", "b", "ab", "bc"])), min_size=1, max_size=4
+    ),
+)
+def test_a_gang_is_placed_exactly_if_its_claims_can_be_allocated(
+    gpus: list[int], reached: list[set[int]], members: list[Member]
+) -> None:
+    links = [sorted(each) for each in reached]
+    decided = asking(cluster(gpus, links), members).decide()
+    found = check(decided, links, gpus, len(members))
+    assert found is exists(gpus, links, members)
