@@ -15,9 +15,11 @@ MOVED = [
     "attracted",
     "selected",
     "bound volume",
+    "near",
     "plain",
     "provisioned volume",
     "space for a volume",
+    "spread",
     "spread anyway",
 ]
 MOVED.append("volume that exists")
@@ -75,7 +77,7 @@ def test_nobody_takes_the_place_of_a_moved_gang_in_between(kind: str) -> None:
     assert "late" not in last.placed()
 
 
-def test_a_gang_with_a_spread_constraint_is_not_moved_though_no_other_pod_has_one() -> None:
+def test_a_gang_is_not_moved_where_its_pods_would_not_be_spread() -> None:
     """Both of its pods would be on one node afterwards, where they may not start again."""
     scenario = Scenario().nodes("a", 2, gpu=8).nodes("b", gpu=8)
     own = {"labels": {"app": "x"}, "spread": [spread("kubernetes.io/hostname")]}

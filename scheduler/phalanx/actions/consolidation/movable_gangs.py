@@ -21,7 +21,7 @@ from phalanx.framework.statement import Usage
 from phalanx.model.gangs import Gang
 from phalanx.model.gpu_shares import requests_share
 from phalanx.model.names import GangId
-from phalanx.model.pods import Pod, PodPhase, PodShape
+from phalanx.model.pods import Pod, PodPhase, PodShape, without_affinity_state
 
 
 def uses_parts(shape: PodShape, session: Session) -> bool:
@@ -32,18 +32,16 @@ def uses_parts(shape: PodShape, session: Session) -> bool:
 def may_be_moved(shape: PodShape, session: Session) -> bool:
     """Whether what is held for such pods is all that they need to run again.
 
-    What a running pod requires near it, or counts to be spread, is not known; and claims to devices are not
-    free for new pods while the old ones have them. A pod that others require near it, or count, must stay.
-    Preferences do not matter.
+    Claims to devices are not free for new pods while the old ones have them. What a running pod requires near
+    it, and by what it is to be spread, is known only if the cache was made for it. A pod that waiting pods
+    require near them must stay. Preferences do not matter.
     """
     if uses_parts(shape, session) or shape.device_slot:
         return False
-    if shape.affinity or shape.spread:
-        return False
     state, index = shape.affinity_state, session.affinity_index
-    if state is None or index is None:
-        return True
-    return index.allows_moves(state)
+    if index is None:
+        return not (shape.affinity or shape.spread)
+    return index.knows_rules_of(shape) and not (state is not None and index.is_wanted(state))
 
 
 class Movable(Struct, frozen=True):
@@ -67,14 +65,21 @@ class MovablePool:
         self._units: dict[GangId, Movable | None] = {}
 
     def units_for(self, beneficiary: Gang) -> tuple[Movable, ...]:
-        """All gangs that may be moved for this gang; never the gang for which it was evicted itself."""
+        """All gangs that may be moved for this gang; never the gang for which it was evicted itself.
+
+        A gang that requires pods like those of the beneficiary near it stays: it could use more nodes only
+        after these have started.
+        """
+        offered = _terms_that_select(beneficiary)
         evictor = self._session.snapshot.memory.preempted.get(beneficiary.id)
         found: list[Movable] = []
         for gang in self._session.gangs.values():
             if gang.id in (beneficiary.id, evictor) or gang.priority > beneficiary.priority:
                 continue
             unit = self._unit_of(gang)
-            if unit is not None and self._protected_until(unit, beneficiary) <= self._session.snapshot.now:
+            if unit is None or (offered and not offered.isdisjoint(_required_terms(unit.demand))):
+                continue
+            if self._protected_until(unit, beneficiary) <= self._session.snapshot.now:
                 found.append(unit)
         return tuple(found)
 
@@ -101,7 +106,10 @@ class MovablePool:
         if session.queues.not_open(gang.queue) is not None:
             return False
         pods = [pod for pod in gang.members if not pod.is_finished]
-        return gang.minimum.is_reached(pods) and all(map(self._is_movable, pods))
+        if not gang.minimum.is_reached(pods) or not all(map(self._is_movable, pods)):
+            return False
+        index = session.affinity_index
+        return index is None or not index.preferences.are_required_by_others(pods)
 
     def _is_movable(self, pod: Pod) -> bool:
         node, shape = pod.node, pod.shape
@@ -122,13 +130,33 @@ class MovablePool:
         pods = tuple(pod for pod in gang.members if not pod.is_finished)
         used, booked = usage_of_pods(pods, self._session)
         cost = self._session.hooks.eviction_cost(gang, pods)
-        return Movable(gang, pods, cost, used, booked, demand_of_recreated(gang, pods))
+        return Movable(gang, pods, cost, used, booked, demand_of_recreated(gang, pods, self._session))
 
 
-def demand_of_recreated(gang: Gang, pods: Sequence[Pod]) -> Demand:
-    """The demand to start all members, as if they had been recreated."""
+def demand_of_recreated(gang: Gang, pods: Sequence[Pod], session: Session) -> Demand:
+    """The demand to start all members, as if they had been recreated.
+
+    What they require near them, and by what they are to be spread, counts as far as the session knows it.
+    """
     members = tuple(
         replace(pod, node=None, phase=PodPhase.PENDING, running_since=0, bind_backoff=None) for pod in pods
     )
     recreated = replace(gang, members=members, started=False, starts_over=True)
+    index = session.affinity_index
+    if index is not None and any(pod.shape.affinity or pod.shape.spread for pod in pods):
+        plain = tuple(replace(pod, shape=without_affinity_state(pod.shape)) for pod in members)
+        recreated = index.with_states(replace(recreated, members=plain))
+        members = recreated.members
     return Demand(recreated, Stage.START, START, batches_of(recreated, members, whole=True))
+
+
+def _terms_that_select(gang: Gang) -> set[int]:
+    """The terms that select waiting pods of the gang."""
+    states = [pod.shape.affinity_state for pod in gang.members if pod.is_waiting]
+    return {number for state in states if state is not None for number in state.matched_by}
+
+
+def _required_terms(demand: Demand) -> set[int]:
+    """What the pods of the demand require near them."""
+    states = [batch.pods[0].shape.affinity_state for batch in demand.batches]
+    return {state.affinity for state in states if state is not None and state.affinity is not None}

@@ -1,31 +1,35 @@
 """Plan the fewest moves with which a demand fits, and check the plan with all rules.
 
 The defragmentation problem models capacity, eligible nodes, and the domain that must hold a gang. Its plan is
-checked by solving the placements with all rules: each gang on the nodes that are planned for it, else on any
-node. A plan that fails is dropped.
+checked by solving the placements with all rules: each gang on the nodes that are planned for it, else the
+moved gangs on any node, else all on any node. Where a spread constraint of one gang counts pods of another
+one, it must hold when all of them run. A plan that fails is dropped.
 """
 
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from phalanx.actions.consolidation.movable_gangs import Movable
+from phalanx.actions.consolidation.spread_nodes import NO_NODES, outside_spread
 from phalanx.actions.demands.demand import Batch, Demand
 from phalanx.actions.nodes.gang_constraints import allowed_domains, constraints_of
 from phalanx.actions.nodes.node_classes import asked_for, request_vectors
 from phalanx.actions.nodes.resource_projection import volume_amounts
 from phalanx.actions.preemption.victim_problem import vector_of
 from phalanx.actions.problems.capacity_holders import charged
-from phalanx.actions.problems.placement import lacks_volumes
+from phalanx.actions.problems.joint_problem import solver_assignments
+from phalanx.actions.problems.placement import DemandPlacement, lacks_volumes
 from phalanx.actions.problems.pod_assignment import assign_pods
 from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Assignments, Statement, Usage, total_requests
 from phalanx.model.host_ports import offered, ports_of, with_ports
-from phalanx.model.names import NodeName, PodUid, QueueName
+from phalanx.model.names import NodeName, PodUid
 from phalanx.model.pods import Pod
 from phalanx.model.resources import NONE, Resources, add
+from phalanx.solver.checker import check_assignments
 from phalanx.solver.defragmentation.engine import plan_moves
 from phalanx.solver.defragmentation.problem import MovePlan, MoveProblem, MoveResult, MoveUnit, PodSet, Vector
 from phalanx.solver.defragmentation.problem import Placements as PlannedPlacements
@@ -89,7 +93,8 @@ class MovePlanner:
 
         Nodes from which only the anti-affinity of gangs that may be moved keeps pods away count as allowed,
         so that the bound holds. If the plan then violates a rule, one is searched in which these gangs keep
-        pods away even if they are moved.
+        pods away even if they are moved, and in which a single pod that is to be spread goes only where it
+        might go if nothing else changed.
         """
         concerned = [unit for unit in units if _is_concerned(unit)]
         with self._session.statement() as trial:
@@ -101,7 +106,7 @@ class MovePlanner:
         found = self._checked(demand, units, result, nodes)
         if found is not None or result.plan is None or not concerned:
             return found, result.spent
-        problem, nodes = self._problem(demand, units, moves_max)
+        problem, nodes = self._problem(demand, units, moves_max, is_strict=True)
         other = plan_moves(problem, effort=max(0.0, effort - result.spent))
         bounded = replace(other, pods_bound=result.pods_bound, cost_bound=_cost_bound(result, other))
         return self._checked(demand, units, bounded, nodes), result.spent + other.spent
@@ -110,9 +115,11 @@ class MovePlanner:
         self, demand: Demand, units: Sequence[Movable], result: MoveResult, nodes: Sequence[NodeName]
     ) -> CheckedMovePlan | None:
         """The plan of the result, on its nodes or else on any nodes, if it satisfies all rules."""
-        for names in (_Names(nodes), None) if result.plan is not None else ():
-            assert result.plan is not None
-            checked = self._check(demand, units, result.plan, names)
+        if result.plan is None:
+            return None
+        names = _Names(nodes)
+        for of_demand, of_units in ((names, names), (names, None), (None, None)):
+            checked = self._check(demand, units, result.plan, of_demand, of_units)
             if checked is not None:
                 return CheckedMovePlan(*checked, result)
         return None
@@ -120,9 +127,10 @@ class MovePlanner:
     # --- the problem ----------------------------------------------------------------------------------------
 
     def _problem(
-        self, demand: Demand, units: Sequence[Movable], moves_max: int
+        self, demand: Demand, units: Sequence[Movable], moves_max: int, *, is_strict: bool = False
     ) -> tuple[MoveProblem, list[NodeName]]:
         session = self._session
+        closed = [outside_spread(session, unit) if is_strict else NO_NODES for unit in units]
         view = _View(session, [demand, *(unit.demand for unit in units)], units)
         problem = MoveProblem(
             free=tuple(vector_of(view.free(node), view.resources) for node in view.nodes),
@@ -133,10 +141,10 @@ class MovePlanner:
                     pods=len(unit.pods),
                     cost=unit.cost,
                     frees=view.freed(unit.used),
-                    pod_sets=view.parts(unit.demand),
+                    pod_sets=view.parts(unit.demand, outside),
                     domains=view.domains(unit.demand),
                 )
-                for unit in units
+                for unit, outside in zip(units, closed, strict=True)
             ),
             moves_max=moves_max,
             seed=session.snapshot.seed,
@@ -146,32 +154,54 @@ class MovePlanner:
     # --- the check ------------------------------------------------------------------------------------------
 
     def _check(
-        self, demand: Demand, units: Sequence[Movable], plan: MovePlan, names: "_Names | None"
+        self,
+        demand: Demand,
+        units: Sequence[Movable],
+        plan: MovePlan,
+        of_demand: "_Names | None",
+        of_units: "_Names | None",
     ) -> tuple[Assignments, tuple[Moved, ...]] | None:
         """Assignments of the demand and of all moved gangs; None if some rule is violated.
 
-        `names`: maps the plan to nodes; None allows any nodes.
+        `of_demand`, `of_units`: map the plan to nodes; None allows any nodes.
         """
         chosen = [units[unit] for unit in plan.units]
         planned_usage: list[Usage] = [{} for _ in chosen]
-        if names is not None:
+        if of_units is not None:
             planned_usage = [
-                names.usage(unit.demand, placements)
+                of_units.usage(unit.demand, placements)
                 for unit, placements in zip(chosen, plan.moved, strict=True)
             ]
         with self._session.statement() as trial:
             for unit, usage in zip(chosen, planned_usage, strict=True):
                 trial.assume_ended(queue=unit.gang.queue, used=unit.used, booked=unit.booked, gone=unit.pods)
                 trial.nominate(queue=unit.gang.queue, usage=usage, booked=charged(usage))
-            assignments = self._assign(demand, names.nodes(plan.placements) if names else None, trial)
+            assignments = self._assign(demand, of_demand.nodes(plan.placements) if of_demand else None, trial)
             moved: list[Moved] = []
             for unit, usage, where in zip(chosen, planned_usage, plan.moved, strict=True):
                 trial.assume_ended(queue=unit.gang.queue, used=usage, booked=charged(usage))
-                found = self._assign(unit.demand, names.nodes(where) if names else None, trial)
+                found = self._assign(unit.demand, of_units.nodes(where) if of_units else None, trial)
                 if found is not None:
                     moved.append(Moved(unit, found))
+            is_right = assignments is not None and len(moved) == len(chosen)
+            if is_right and assignments is not None:
+                together = [(demand, assignments), *((each.unit.demand, each.assignments) for each in moved)]
+                is_right = all(self._stays_spread(*each) for each in together)
             trial.roll_back()
-        return (assignments, tuple(moved)) if assignments is not None and len(moved) == len(chosen) else None
+        return (assignments, tuple(moved)) if is_right and assignments is not None else None
+
+    def _stays_spread(self, demand: Demand, assignments: Assignments) -> bool:
+        """Whether its spread constraints hold beside all gangs that have been placed before and after it."""
+        if not any(batch.pods[0].shape.spread for batch in demand.batches):
+            return True
+        placed = [replace(pod, node=node) for node, pods in assignments for pod in pods]
+        with self._session.statement() as trial:
+            usage = usage_of_assignments(assignments)
+            trial.assume_ended(queue=demand.gang.queue, used=usage, booked=charged(usage), gone=placed)
+            nodes = [node for node, _ in assignments]
+            problem = self._problems.build_problem(demand, listing=nodes).problem
+            trial.roll_back()
+        return not check_assignments(problem, solver_assignments(DemandPlacement(demand, assignments)))
 
     def _assign(
         self, demand: Demand, nodes: frozenset[NodeName] | None, trial: Statement
@@ -240,16 +270,16 @@ class _View:
         """What is freed when pods with this usage end, by node number."""
         return tuple((self._index[node], vector_of(used[node], self.resources)) for node in sorted(used))
 
-    def parts(self, demand: Demand) -> tuple[PodSet, ...]:
-        """One pod set per batch."""
+    def parts(self, demand: Demand, outside: frozenset[NodeName] = NO_NODES) -> tuple[PodSet, ...]:
+        """One pod set per batch, for nodes that are not `outside`."""
         path = [queue.name for queue in self._session.queues.path(demand.gang.queue)]
-        closed = {node for cell in self._session.cells.closed_to(path) for node in cell.nodes}
-        return tuple(self._part(batch, closed, demand.gang.queue) for batch in demand.batches)
+        closed = outside.union(node for cell in self._session.cells.closed_to(path) for node in cell.nodes)
+        return tuple(self._part(batch, closed) for batch in demand.batches)
 
-    def _part(self, batch: Batch, closed: Collection[NodeName], queue: QueueName) -> PodSet:
+    def _part(self, batch: Batch, closed: frozenset[NodeName]) -> PodSet:
         pod, count = batch.pods[0], len(batch.pods)
         (request,) = request_vectors([with_ports(pod.shape)], self.resources)
-        key = (pod.shape.key, count, queue if closed else None)
+        key = (pod.shape.key, count, closed)
         if key not in self._takes:
             rejected = self._session.eligibility(pod).rejected
             allowed = min(count, 1) if self._avoids_itself(pod) else count
@@ -279,17 +309,38 @@ class _View:
         return any(index.has_unique_values(index.terms[number][0].topology_key) for number in own)
 
     def domains(self, demand: Demand) -> dict[int, int] | None:
-        """The number of its domain of the required level, for each node; None if no level is required."""
-        topology = demand.gang.topology
-        if topology.required is None:
+        """For each node, the number of the domain that must hold all pods; None if they need not share one.
+
+        The domain is that of the required level, of the labels by which all pods must be near each other, or
+        of both.
+        """
+        topology, labels = demand.gang.topology, self._shared_labels(demand)
+        if topology.required is None and not labels:
             return None
-        if topology not in self._domains:
+        if (topology, labels) not in self._domains:
             domain_of = allowed_domains(self._session, constraints_of(self._session, demand.gang))
-            numbers = {domain: number for number, domain in enumerate(dict.fromkeys(domain_of.values()))}
-            self._domains[topology] = {
-                self._index[node]: numbers[domain] for node, domain in domain_of.items()
+            found = {}
+            for node, domain in domain_of.items():
+                own = self._session.nodes[node].node.labels
+                if all(label in own for label in labels):
+                    found[node] = (domain, tuple([own[label] for label in labels]))
+            numbers = {domain: number for number, domain in enumerate(dict.fromkeys(found.values()))}
+            self._domains[topology, labels] = {
+                self._index[node]: numbers[domain] for node, domain in found.items()
             }
-        return self._domains[topology]
+        return self._domains[topology, labels]
+
+    def _shared_labels(self, demand: Demand) -> tuple[str, ...]:
+        """The labels of which all pods need nodes with the same values, since their affinity selects all of
+        them and no other pod; empty for none."""
+        states = [batch.pods[0].shape.affinity_state for batch in demand.batches]
+        first = states[0].affinity if states[0] is not None else None
+        index = self._session.affinity_index
+        if first is None or index is None or any(index.values_with_matches(first)):
+            return ()
+        if not all(each and each.affinity == first and first in each.matched_by for each in states):
+            return ()
+        return tuple(dict.fromkeys(term.topology_key for term in index.terms[first]))
 
 
 class _Names:

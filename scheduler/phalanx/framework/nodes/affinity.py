@@ -54,6 +54,8 @@ class AffinityIndex:
         self._spread = frozenset(number for number, terms in enumerate(self.terms) if terms[0].for_spread)
         self._affinity_terms: set[int] = set(self._spread)
         """The terms that count only pods that exist."""
+        self._wanted: set[int] = set()
+        """The required affinity of waiting pods."""
         self.versions: dict[int, int] = {}
         """By index, a number that changes whenever the pods that the terms concern change."""
         self.matching: list[list[Counts]] = [[{} for _ in terms] for terms in self.terms]
@@ -180,11 +182,14 @@ class AffinityIndex:
                 return f"pod {pod} shares a domain of {key} with pods whose anti-affinity avoids it"
         return ""
 
-    def allows_moves(self, state: AffinityState) -> bool:
-        """Whether only anti-affinity concerns such pods, and preferences, so that they may run elsewhere."""
-        near = state.affinity is not None or bool(state.spread)
-        is_selected = not self._affinity_terms.isdisjoint(state.matched_by)
-        return not (near or is_selected or self.preferences.is_required_by_others(state))
+    def knows_rules_of(self, shape: PodShape) -> bool:
+        """Whether the terms are known by which new pods of this shape would be placed."""
+        required = (shape.affinity, *((each.term,) for each in shape.spread))
+        return all(terms in self._numbers for terms in required if terms)
+
+    def is_wanted(self, state: AffinityState) -> bool:
+        """Whether waiting pods require such pods near them."""
+        return not self._wanted.isdisjoint(state.matched_by)
 
     def has_unique_values(self, key: str) -> bool:
         """Whether every node has this label, each with its own value."""
@@ -204,13 +209,15 @@ class AffinityIndex:
             return None
         spread = self._numbers_of((each.term,) for each in shape.spread if pod.is_waiting)
         prefers = self._numbers_of((each.term,) for each in shape.preferred_spread if pod.is_waiting)
-        near = self._numbers.get(shape.affinity) if shape.affinity and pod.is_waiting else None
+        near = self._numbers.get(shape.affinity) if shape.affinity else None
         if near is not None:
             self._affinity_terms.add(near)
+            if pod.is_waiting:
+                self._wanted.add(near)
         apart = self._numbers_of((term,) for term in shape.anti_affinity)
         return AffinityState(
             base_key=shape.key,
-            affinity=near,
+            affinity=near if pod.is_waiting else None,
             anti_affinity=apart,
             matched_by=matches,
             spread=spread,
