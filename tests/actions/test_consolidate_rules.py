@@ -13,6 +13,7 @@ from tests.plugins.test_topology_spread import spread
 KINDS = sorted(FIELDS)
 MOVED = [
     "attracted",
+    "devices",
     "selected",
     "bound volume",
     "near",

@@ -125,6 +125,10 @@ class Session:
             gangs = {name: self.affinity_index.with_states(gang) for name, gang in gangs.items()}
         return gangs
 
+    def with_classes(self, gang: Gang) -> Gang:
+        """A gang as snapshots have it, with shapes of pods as in this session."""
+        return self._with_classes({gang.id: gang})[gang.id]
+
     def add_gangs(self, gangs: Iterable[Gang]) -> None:
         """Look at more gangs of the snapshot. Fair shares do not count them in this cycle."""
         new = self._with_classes({gang.id: gang for gang in gangs})

@@ -1,6 +1,6 @@
 """The devices of one session: how many pods each node has devices for, and which devices they get."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -293,10 +293,39 @@ class SessionDevices:
         for pod in pods:
             for claim in self._claims(pod) if pod.device_claims else ():
                 if claim.allocation is not None and ended.issuperset(claim.reserved_for):
-                    local = NodeName(claim.allocation.nodes.node or EVERYWHERE)
+                    local = NodeName(claim.allocation.nodes.only_node or EVERYWHERE)
                     before = found.get(local, self._changes.freed.get(local, NONE_TAKEN))
                     found[local] = before | devices_of((claim.allocation,))
         return found
+
+    def are_any_in_use(self, devices: Iterable[Sequence[DeviceId]]) -> bool:
+        """Whether claims have some of these devices, as the cycle began."""
+        return any(self._state.is_in_use(each) for some in devices for each in some)
+
+    def are_renewed(self, pod: Pod) -> bool:
+        """Whether all claims of this pod are its own, on devices of its node, and end with it: then the next
+        pod gets claims of its own."""
+        entries = [each for each in pod.device_claims if not each.is_needless]
+        if not all(each.is_own and not each.is_special for each in entries):
+            return False
+        found = self._state.claims_of(pod.device_claims, namespace=pod.namespace, pod_uid=pod.uid)
+        return not isinstance(found, Unresolved) and all(
+            each.allocation is not None
+            and each.allocation.nodes.only_node == pod.node
+            and {*each.reserved_for} == {pod.uid}
+            for each in found
+        )
+
+    def counts_with(
+        self, kinds: PlainKinds, node: Node, ended: frozenset[DeviceId]
+    ) -> tuple[int, ...] | None:
+        """As `free_for_any`, if these devices were free as well."""
+        if not ended:
+            return self.free_for_any(kinds, node)
+        freed = self._freed(node.name) | ended
+        return self._state.free_for_any(
+            kinds, self._state.on(node, besides=self._taken(node.name), without=freed)
+        )
 
     def given_up(
         self, grants_of: Sequence[tuple[NodeName, ClaimGrant]]

@@ -15,9 +15,11 @@ from msgspec.structs import replace
 from phalanx.framework.nodes.affinity import AffinityIndex
 from phalanx.framework.nodes.node_facts import NodeFacts
 from phalanx.framework.queues.ledger import Account, Ledger
-from phalanx.framework.session_devices import DeviceChanges, Granted, SessionDevices
+from phalanx.framework.session_devices import NONE_TAKEN, DeviceChanges, Granted, SessionDevices
+from phalanx.framework.shared_choices import devices_of
 from phalanx.framework.states import GangState, PodState, check_gang_transition, check_pod_transition
 from phalanx.model.decisions import Bind, Certificate, Evict, EvictionReason, Placement
+from phalanx.model.devices.pools import DeviceId
 from phalanx.model.gangs import Gang
 from phalanx.model.gpu_shares import (
     NO_DEVICES,
@@ -239,6 +241,27 @@ class Statement:
         for node, pods in expected:
             for pod in pods:
                 self._count_pod(pod, node, 1)
+
+    def expect_devices(self, expected: Assignments) -> dict[NodeName, frozenset[DeviceId]]:
+        """Take devices for claims of pods that are expected there, and return those that no other pods share,
+        by node. Raises DoesNotFit. Such a statement is always rolled back, as with `nominate`."""
+        found: dict[NodeName, frozenset[DeviceId]] = {}
+        for node, pods in expected:
+            shared = self._changes.devices.shared
+            for grants in self._allocate_claims(node, pods).values():
+                own = [each.allocation for each in grants if each.allocation and each.uid not in shared]
+                found[node] = found.get(node, NONE_TAKEN) | devices_of(own)
+        return {node: devices for node, devices in found.items() if devices}
+
+    def reserve_devices(
+        self, devices: Mapping[NodeName, frozenset[DeviceId]], *, release: bool = False
+    ) -> None:
+        """Take these devices for claims that do not exist yet; `release` gives them back."""
+        taken = self._changes.devices.taken
+        for node, some in devices.items():
+            before = taken.get(node, NONE_TAKEN)
+            self._set(taken, node, before - some if release else before | some)
+            self._changes.nodes.append(node)
 
     def reserve_anti_affinity(self, absent: Assignments, by: int = 1) -> None:
         """Let pods that do not run yet repel others by anti-affinity; `by` -1 undoes it."""

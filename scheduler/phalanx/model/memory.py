@@ -9,6 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from phalanx.model.devices.pools import DeviceId
 from phalanx.model.gangs import Gang, MemberCount, QueuePlace
 from phalanx.model.names import NO_QUEUE, GangId, NodeName, PodUid, QueueName, ShapeKey
 from phalanx.model.queues import PastUsage
@@ -38,6 +39,9 @@ class Move(Struct, frozen=True):
 
     apart: Mapping[NodeName, tuple[ShapeKey, ...]] = {}
     """Per node, the shapes of its pods. Anti-affinity keeps others away from them already."""
+
+    devices: Mapping[NodeName, tuple[DeviceId, ...]] = {}
+    """Per node, devices that are held for claims of its pods."""
 
 
 class MovedGang(Struct, frozen=True):
@@ -184,6 +188,9 @@ class Nomination(Struct, frozen=True):
 
     members: Mapping[NodeName, tuple[PodUid, ...]] = {}
     """Pods that will run on each node."""
+
+    devices: Mapping[NodeName, tuple[DeviceId, ...]] = {}
+    """Per node, devices that are held for claims of its pods. Only moves hold some."""
 
     decided: int = 0
     causes: Mapping[GangId, str] = {}

@@ -21,7 +21,7 @@ from phalanx.framework.statement import Usage
 from phalanx.model.gangs import Gang
 from phalanx.model.gpu_shares import requests_share
 from phalanx.model.names import GangId
-from phalanx.model.pods import Pod, PodPhase, PodShape, without_affinity_state
+from phalanx.model.pods import Pod, PodPhase, PodShape
 
 
 def uses_parts(shape: PodShape, session: Session) -> bool:
@@ -29,14 +29,15 @@ def uses_parts(shape: PodShape, session: Session) -> bool:
     return requests_share(shape.requests) or bool(shape.numa and session.facts.numa_layouts)
 
 
-def may_be_moved(shape: PodShape, session: Session) -> bool:
-    """Whether what is held for such pods is all that they need to run again.
+def may_be_moved(pod: Pod, session: Session) -> bool:
+    """Whether what is held for the next pod is all that it needs to run again.
 
-    Claims to devices are not free for new pods while the old ones have them. What a running pod requires near
-    it, and by what it is to be spread, is known only if the cache was made for it. A pod that waiting pods
-    require near them must stay. Preferences do not matter.
+    It must get claims to devices of its own. What a running pod requires near it, and by what it is to be
+    spread, is known only if the cache was made for it. A pod that waiting pods require near them must stay.
+    Preferences do not matter.
     """
-    if uses_parts(shape, session) or shape.device_slot:
+    shape = pod.shape
+    if uses_parts(shape, session) or (pod.device_claims and not session.devices.are_renewed(pod)):
         return False
     state, index = shape.affinity_state, session.affinity_index
     if index is None:
@@ -96,8 +97,12 @@ class MovablePool:
         return self._units[gang.id]
 
     def _may_restart(self, unit: Movable) -> bool:
-        """Whether no plugin objects to the recreated gang."""
-        return self._session.hooks.check_gang(unit.demand.gang) is None
+        """Whether no plugin objects to the recreated gang, and its claims can have devices."""
+        gang = unit.demand.gang
+        return (
+            self._session.hooks.check_gang(gang) is None
+            and self._session.devices.needs.objection(gang) is None
+        )
 
     def _is_healthy(self, gang: Gang) -> bool:
         session = self._session
@@ -123,7 +128,7 @@ class MovablePool:
             and not (pod.assumed or pod.deleting or pod.uid in self.nominated_victims)
             and pod.scheduler_name == self._session.config.scheduler_name
             and not (pod.problems or shape.unsupported or shape.invalid)
-            and may_be_moved(shape, self._session)
+            and may_be_moved(pod, self._session)
         )
 
     def _made(self, gang: Gang) -> Movable:
@@ -137,17 +142,24 @@ def demand_of_recreated(gang: Gang, pods: Sequence[Pod], session: Session) -> De
     """The demand to start all members, as if they had been recreated.
 
     What they require near them, and by what they are to be spread, counts as far as the session knows it.
+    Their claims to devices are made again.
     """
-    members = tuple(
-        replace(pod, node=None, phase=PodPhase.PENDING, running_since=0, bind_backoff=None) for pod in pods
-    )
+    has_rules = any(pod.shape.affinity or pod.shape.spread or pod.device_claims for pod in pods)
+    known = session.snapshot.gangs.get(gang.id) if has_rules else None
+    plain = {} if known is None else {pod.uid: pod for pod in known.members}
+    members = tuple(_recreated(plain.get(pod.uid, pod)) for pod in pods)
     recreated = replace(gang, members=members, started=False, starts_over=True)
-    index = session.affinity_index
-    if index is not None and any(pod.shape.affinity or pod.shape.spread for pod in pods):
-        plain = tuple(replace(pod, shape=without_affinity_state(pod.shape)) for pod in members)
-        recreated = index.with_states(replace(recreated, members=plain))
+    if known is not None:
+        recreated = session.with_classes(recreated)
         members = recreated.members
     return Demand(recreated, Stage.START, START, batches_of(recreated, members, whole=True))
+
+
+def _recreated(pod: Pod) -> Pod:
+    claims = tuple(replace(each, is_renewed=True) for each in pod.device_claims)
+    return replace(
+        pod, node=None, phase=PodPhase.PENDING, running_since=0, bind_backoff=None, device_claims=claims
+    )
 
 
 def _terms_that_select(gang: Gang) -> set[int]:

@@ -14,8 +14,10 @@ from msgspec.structs import replace
 from phalanx.actions.preemption.nominations import Nominations, beyond, negative
 from phalanx.actions.preemption.victims import termination_deadline
 from phalanx.actions.problems.capacity_holders import AssignedPod, assigned_pods, charged, total_of, usage_of
+from phalanx.actions.problems.held_devices import still_held
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Assignments, Statement, Usage
+from phalanx.model.devices.pools import DeviceId
 from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.memory import Move, Nomination
 from phalanx.model.names import GangId, NodeName, PodUid, QueueName, ShapeKey
@@ -69,6 +71,7 @@ class Moves:
             self._capacity[gang] = beyond(usage, placed), beyond(booked, charged(placed))
             with self._session.statement() as statement:
                 self._take(gang, statement, *self._capacity[gang])
+                statement.reserve_devices(self._devices(gang))
                 if not placed:
                     statement.reserve_anti_affinity(self._apart(gang))
 
@@ -76,11 +79,13 @@ class Moves:
         """Give up the capacity that is held for a gang."""
         usage, booked = self._capacity[gang]
         self._take(gang, statement, negative(usage), negative(booked))
+        statement.reserve_devices(self._devices(gang), release=True)
         statement.reserve_anti_affinity(self._apart(gang), -1)
 
     def hold_again(self, gang: GangId, statement: Statement) -> None:
         """Hold it again. Where another gang has taken some, no free capacity is left."""
         self._take(gang, statement, *self._capacity[gang])
+        statement.reserve_devices(self._devices(gang))
         statement.reserve_anti_affinity(self._apart(gang))
 
     def hold_expected(self, trial: Statement) -> None:
@@ -148,6 +153,9 @@ class Moves:
         return [
             (node, [alike[key] for key in keys if key in alike]) for node, keys in sorted(move.apart.items())
         ]
+
+    def _devices(self, gang: GangId) -> dict[NodeName, frozenset[DeviceId]]:
+        return still_held(self.open[gang].devices, self._session)
 
     def _take(self, gang: GangId, statement: Statement, usage: Usage, booked: Usage) -> None:
         statement.nominate(queue=self.open[gang].queue, usage=usage, booked=booked)

@@ -102,6 +102,10 @@ class DeviceState:
         """The claim of this name."""
         return self._claims.get((namespace, name))
 
+    def is_in_use(self, device: DeviceId) -> bool:
+        """Whether a claim has the device."""
+        return device in self._in_use.get(device[:2], _NONE)
+
     def special(self, pod_uid: str) -> Claim | None:
         """The claim that a scheduler made for the extended resources of the pod."""
         return self._special.get(pod_uid)
