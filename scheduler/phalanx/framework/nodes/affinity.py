@@ -18,7 +18,8 @@ from phalanx.framework.nodes.term_matcher import TermMatcher
 from phalanx.model.conversion.metadata import PER_POD_LABELS
 from phalanx.model.conversion.selectors import keys_of
 from phalanx.model.gangs import Gang
-from phalanx.model.names import NodeName, ShapeKey
+from phalanx.model.memory import ExpectedPod
+from phalanx.model.names import NodeName, PodUid, ShapeKey
 from phalanx.model.pods import (
     NO_LABELS,
     AffinityState,
@@ -28,6 +29,7 @@ from phalanx.model.pods import (
     PodLabels,
     PodShape,
 )
+from phalanx.model.resources import NONE
 from phalanx.model.snapshot import PlacedPods, Snapshot
 
 _KEY_BYTES: Final = 8
@@ -37,11 +39,24 @@ Counts = dict[str, int]
 """Pods by the value of a node label, or by node."""
 
 
+def required_terms(snapshot: Snapshot) -> tuple[AffinityTerms, ...]:
+    """Those of pods, and the anti-affinity of pods that start again after a move."""
+    known = snapshot.pod_affinity_terms
+    expected = {
+        (term,)
+        for move in snapshot.memory.moves.values()
+        for pods in move.apart.values()
+        for pod in pods
+        for term in pod.anti_affinity
+    }
+    return (*known, *sorted(expected.difference(known), key=repr)) if expected else known
+
+
 class AffinityIndex:
     """Counts of pods by the value of a node label, per affinity term."""
 
     def __init__(self, snapshot: Snapshot) -> None:
-        self.terms = snapshot.pod_affinity_terms
+        self.terms = required_terms(snapshot)
         self._labels = {name: state.node.labels for name, state in snapshot.nodes.items()}
         self._numbers = {terms: number for number, terms in enumerate(self.terms)}
         self._matcher = TermMatcher(self.terms, snapshot.namespace_labels)
@@ -87,6 +102,20 @@ class AffinityIndex:
             for pod, state in zip(gang.members, states, strict=True)
         )
         return replace(gang, members=members)
+
+    def as_pod(self, expected: ExpectedPod) -> Pod:
+        """A pod with the affinity state of one that does not exist yet."""
+        pod = Pod(
+            uid=PodUid(""),
+            namespace=expected.namespace,
+            name="",
+            shape=PodShape(key=ShapeKey(""), requests=NONE, anti_affinity=expected.anti_affinity),
+            scheduler_name="",
+            created=0,
+            labels=PodLabels(expected.labels),
+            per_pod_labels=PodLabels(expected.per_pod_labels),
+        )
+        return replace(pod, shape=replace(pod.shape, affinity_state=self._state(pod)))
 
     def version(self, state: AffinityState) -> tuple[int, ...]:
         """Equal while no pod was added or removed that changes the nodes for these pods, or their costs.
