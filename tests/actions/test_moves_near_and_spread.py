@@ -11,6 +11,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
+from msgspec.structs import replace
 from phalanx.cycle import Engine
 from phalanx.model.gangs import GangKind
 
@@ -204,6 +205,16 @@ def test_a_moved_gang_stays_near_the_pods_that_it_requires() -> None:
 def test_a_gang_is_not_moved_away_from_the_pods_that_it_requires() -> None:
     """b-0 has free capacity, but no data."""
     assert moved_to(near_data(used=3)) == {}
+
+
+def test_a_gang_is_not_moved_near_pods_that_terminate() -> None:
+    """They still count for required affinity, but not for long."""
+    scenario = near_data(used=2)
+    (pod,) = scenario.members("data")
+    scenario.change("data", members=(replace(pod, deleting=True),))
+    assert moved_to(scenario) == {}
+    scenario.gang("more-data", 1, on=["a-1"], **DATA)
+    assert moved_to(scenario) == {"user": {"a-1": 1}}
 
 
 def test_a_gang_that_requires_its_own_pods_near_it_moves_to_one_other_zone() -> None:

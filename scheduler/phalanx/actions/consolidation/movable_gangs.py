@@ -78,7 +78,7 @@ class MovablePool:
             if gang.id in (beneficiary.id, evictor) or gang.priority > beneficiary.priority:
                 continue
             unit = self._unit_of(gang)
-            if unit is None or (offered and not offered.isdisjoint(_required_terms(unit.demand))):
+            if unit is None or (offered and not offered.isdisjoint(terms_near(unit.demand))):
                 continue
             if self._protected_until(unit, beneficiary) <= self._session.snapshot.now:
                 found.append(unit)
@@ -168,7 +168,7 @@ def _terms_that_select(gang: Gang) -> set[int]:
     return {number for state in states if state is not None for number in state.matched_by}
 
 
-def _required_terms(demand: Demand) -> set[int]:
+def terms_near(demand: Demand) -> set[int]:
     """What the pods of the demand require near them."""
     states = [batch.pods[0].shape.affinity_state for batch in demand.batches]
     return {state.affinity for state in states if state is not None and state.affinity is not None}

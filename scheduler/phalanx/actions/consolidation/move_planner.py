@@ -11,7 +11,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from phalanx.actions.consolidation.movable_gangs import Movable
+from phalanx.actions.consolidation.movable_gangs import Movable, terms_near
 from phalanx.actions.consolidation.move_devices import MoveDevices
 from phalanx.actions.consolidation.spread_nodes import NO_NODES, outside_spread
 from phalanx.actions.demands.demand import Batch, Demand
@@ -207,6 +207,7 @@ class MovePlanner:
                 trial.assume_ended(queue=unit.gang.queue, used=unit.used, booked=unit.booked, gone=unit.pods)
                 trial.nominate(queue=unit.gang.queue, usage=usage, booked=charged(usage))
             placed = self._assign(demand, of_demand.nodes(plan.placements) if of_demand else None, trial)
+            self._assume_terminated(chosen, trial)
             moved: list[Moved] = []
             for unit, usage, where in zip(chosen, planned_usage, plan.moved, strict=True):
                 trial.assume_ended(queue=unit.gang.queue, used=usage, booked=charged(usage))
@@ -220,6 +221,14 @@ class MovePlanner:
                 is_right = all(self._stays_spread(*each) for each in together)
             trial.roll_back()
         return (placed[0], tuple(moved), placed[1]) if is_right and placed is not None else None
+
+    def _assume_terminated(self, units: Sequence[Movable], trial: Statement) -> None:
+        """Let pods that terminate not count if one of these gangs requires pods near it: they are gone before
+        it has moved. They keep their devices."""
+        if any(terms_near(unit.demand) for unit in units):
+            everyone = (pod for gang in self._session.gangs.values() for pod in gang.members)
+            gone = [replace(pod, device_claims=()) for pod in everyone if pod.deleting and pod.holds_node]
+            trial.assume_ended(queue=units[0].gang.queue, used={}, booked={}, gone=gone)
 
     def _stays_spread(self, demand: Demand, assignments: Assignments, devices: Devices) -> bool:
         """Whether its spread constraints hold beside all gangs that have been placed before and after it."""
