@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from phalanx.cache.events import ChangeLog
 from phalanx.cache.placed_pods import PlacedPodIndex, View
 from phalanx.cycle import Engine
-from phalanx.framework.config import SchedulerConfig
+from phalanx.framework.config import ActionName, SchedulerConfig
 from phalanx.limits import AMOUNT_MAX
 from phalanx.model.api.pod_groups import RESERVED, PodGroupSpec, TopologyRequest
 from phalanx.model.decisions import Bind, CycleResult, Placement
@@ -80,6 +80,8 @@ class Scenario:
         self._foreign_pods: list[Pod] = []
         self._nominated: dict[NodeName, tuple[NominatedPods, ...]] = {}
         self._budgets: list[DisruptionBudget] = []
+        self.gangs_move = False
+        """Whether the rules of running pods are kept; set by the configuration of each cycle."""
 
     def nodes(
         self,
@@ -343,7 +345,7 @@ class Scenario:
 
     def _placed_pods_view(self) -> View:
         pods = [*self._all_pods(), *self._foreign_pods]
-        placed_pods = PlacedPodIndex(scheduler_name="phalanx", pods=lambda: pods)
+        placed_pods = PlacedPodIndex(scheduler_name="phalanx", pods=lambda: pods, gangs_move=self.gangs_move)
         for pod in pods:
             placed_pods.replace(None, pod, ChangeLog())
         return placed_pods.view()
@@ -351,6 +353,7 @@ class Scenario:
     def decide(self, config: SchedulerConfig | None = None, *, shuffle: int = 1) -> "Decided":
         """Run one cycle."""
         config = config or SchedulerConfig()
+        self.gangs_move = ActionName.CONSOLIDATE in config.actions
         if self._engine is None or self._engine.config != config:
             self._engine = Engine(config)
         return Decided(self._engine.decide(self.snapshot(shuffle)))

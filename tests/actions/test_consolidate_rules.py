@@ -13,11 +13,14 @@ from tests.plugins.test_topology_spread import spread
 KINDS = sorted(FIELDS)
 MOVED = [
     "attracted",
+    "devices",
     "selected",
     "bound volume",
+    "near",
     "plain",
     "provisioned volume",
     "space for a volume",
+    "spread",
     "spread anyway",
 ]
 MOVED.append("volume that exists")
@@ -75,7 +78,23 @@ def test_nobody_takes_the_place_of_a_moved_gang_in_between(kind: str) -> None:
     assert "late" not in last.placed()
 
 
-def test_a_gang_with_a_spread_constraint_is_not_moved_though_no_other_pod_has_one() -> None:
+@pytest.mark.parametrize("kind", sorted(LATE))
+def test_nobody_takes_the_place_of_a_moved_gang_of_which_no_pod_exists(kind: str) -> None:
+    """The old pods are gone, and the controller has created no new one yet."""
+    moved, late = LATE[kind]
+    scenario = Scenario().nodes("a", 2, gpu=8).gang("special", 1, gpu=4, on=["a-0"], **moved)
+    scenario.gang("pinned", 1, gpu=2, on=["a-1"], priority=9)
+    decided = rested(scenario.gang("large", 1, gpu=8)).decide(ON)
+    special = scenario.terminate(decided)._gangs.pop("special")
+    middle = scenario.gang("late", 1, gpu=1, **late).decide(ON)
+    assert [*middle.placed()] == ["large"]
+    scenario.take(middle)._gangs["special"] = special
+    last = recreated(scenario).decide(ON)
+    assert last.nodes("special") == ["a-1"]
+    assert "late" not in last.placed()
+
+
+def test_a_gang_is_not_moved_where_its_pods_would_not_be_spread() -> None:
     """Both of its pods would be on one node afterwards, where they may not start again."""
     scenario = Scenario().nodes("a", 2, gpu=8).nodes("b", gpu=8)
     own = {"labels": {"app": "x"}, "spread": [spread("kubernetes.io/hostname")]}

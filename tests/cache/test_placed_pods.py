@@ -4,11 +4,15 @@ from typing import Any
 
 import pytest
 from phalanx.cache.cache import Cache
-from phalanx.cache.events import Applied, Assumed, Changes, Deleted
+from phalanx.cache.events import Applied, Assumed, ChangeLog, Changes, Deleted
+from phalanx.cache.placed_pods import PlacedPodIndex
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.session import Session
+from phalanx.model.conversion.pods import read_pod
+from phalanx.model.conversion.shapes import ShapeCache
 from phalanx.model.memory import Memory
 from phalanx.model.names import NodeName, PodUid
+from phalanx.model.pods import Pod
 from phalanx.model.snapshot import Snapshot
 
 from tests.model.written import named, node, pod
@@ -20,8 +24,11 @@ def affinity(kind: str, *terms: dict[str, Any]) -> dict[str, Any]:
     return {"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": list(terms)}}}
 
 
-def cache_with(*objects: Any) -> Cache:
-    cache = Cache(scheduler_name="phalanx")
+LEAVING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+
+
+def cache_with(*objects: Any, gangs_move: bool = False) -> Cache:
+    cache = Cache(scheduler_name="phalanx", gangs_move=gangs_move)
     cache.apply_all(map(Applied, (node("n"), node("m"), *objects)))
     return cache
 
@@ -71,8 +78,7 @@ def test_assumed_and_terminating_pods_are_placed_and_ended_pods_are_not() -> Non
     cache.apply(Assumed(PodUid("w"), NodeName("n")))
     assert placed_pods(cache) == [({"app": "x"}, {"n": 1})]
     assert seen(cache).placed_pods[0].anti_affinity != ()
-    leaving = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
-    apply(cache, pod("t", uid="t", nodeName="m", labels={"app": "x"}, meta=leaving))
+    apply(cache, pod("t", uid="t", nodeName="m", labels={"app": "x"}, meta=LEAVING))
     assert [nodes for _, nodes in placed_pods(cache)] == [{"m": 1}, {"n": 1}]
     apply(cache, pod("t", uid="t", nodeName="m", labels={"app": "x"}, status={"phase": "Succeeded"}))
     assert placed_pods(cache) == [({"app": "x"}, {"n": 1})]
@@ -133,6 +139,66 @@ def test_preferred_spread_constraints_count_while_their_pods_wait() -> None:
     assert placed_pods(cache) == [({"app": "x"}, {"n": 1})]
     cache.apply(Assumed(PodUid("w"), NodeName("m")))
     assert (seen(cache).pod_affinity_terms, seen(cache).placed_pods) == ((), ())
+
+
+SPREAD = {**TERM, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
+
+
+def running(name: str, **fields: Any) -> Any:
+    """A pod on n that a controller recreates."""
+    return pod(name, uid=name, owner="c", nodeName="n", topologySpreadConstraints=[SPREAD], **fields)
+
+
+def test_rules_of_running_pods_are_kept_only_if_gangs_may_be_moved() -> None:
+    near = affinity("podAffinity", {**TERM, "topologyKey": "site"})
+    assert not seen(cache_with(running("r", **near))).pod_affinity_terms
+    cache = cache_with(gangs_move=True)
+    alone = pod("alone", uid="alone", nodeName="n", topologySpreadConstraints=[SPREAD])
+    for other in (alone, running("foreign", schedulerName="other"), running("left", meta=LEAVING)):
+        apply(cache, other)
+        assert not seen(cache).pod_affinity_terms
+    apply(cache, running("r", labels={"app": "x"}, **near))
+    terms = seen(cache).pod_affinity_terms
+    assert sorted((term.topology_key, term.for_spread) for (term,) in terms) == [
+        ("rack", True),
+        ("site", False),
+    ]
+    assert ({"app": "x"}, {"n": 1}) in placed_pods(cache)
+    apply(cache, running("r", labels={"app": "x"}, meta=LEAVING, **near))
+    assert not seen(cache).pod_affinity_terms
+
+
+def test_pods_are_not_counted_again_when_a_pod_with_rules_gets_its_node() -> None:
+    counts = []
+    pods: list[Pod] = []
+
+    def listed() -> list[Pod]:
+        counts.append(len(pods))
+        return pods
+
+    index = PlacedPodIndex(scheduler_name="phalanx", pods=listed, gangs_move=True)
+    shapes = ShapeCache()
+    waits, runs = (
+        read_pod(each, shapes=shapes, classes={})
+        for each in (
+            pod("r", uid="r", owner="c", topologySpreadConstraints=[SPREAD]),
+            running("r"),
+        )
+    )
+    index.replace(None, waits, ChangeLog())
+    index.view()
+    index.replace(waits, runs, ChangeLog())
+    assert len(index.view().placed_pods) == 1
+    assert counts == [0]
+
+
+def test_a_pod_that_terminates_is_no_new_capacity_if_only_running_pods_have_rules() -> None:
+    cache = cache_with(running("r", labels={"app": "x"}), gangs_move=True)
+    apply(cache, pod("t", uid="t", nodeName="n", labels={"app": "x"}))
+    seen(cache)
+    ends = pod("t", uid="t", nodeName="n", labels={"app": "x"}, meta=LEAVING)
+    assert not apply(cache, ends).capacity_grew
+    assert [each.is_terminating for each in seen(cache).placed_pods] == [False, True]
 
 
 EVERY_POD = {"topologyKey": "rack", "labelSelector": {}}

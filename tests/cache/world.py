@@ -53,7 +53,7 @@ def take_snapshot(cache: Cache) -> Snapshot:
 
 def new_cache(*objects: KubeObject) -> Cache:
     """A cache with these objects that knows that there are no other workloads."""
-    cache = Cache(scheduler_name=SCHEDULER)
+    cache = Cache(scheduler_name=SCHEDULER, gangs_move=True)
     cache.apply_all(Relisted(kind, ()) for kind in WORKLOADS)
     cache.apply_all(Applied(item) for item in objects)
     return cache

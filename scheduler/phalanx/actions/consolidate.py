@@ -27,6 +27,7 @@ from phalanx.actions.preemption.enough_starts import EnoughStarts
 from phalanx.actions.preemption.eviction_limits import limits_of
 from phalanx.actions.preemption.nominations import nominate
 from phalanx.actions.preemption.victims import assume_terminated
+from phalanx.actions.problems.held_devices import in_order
 from phalanx.actions.reservations.reservations import hold
 from phalanx.framework.session import Session
 from phalanx.framework.statement import total_requests
@@ -212,7 +213,9 @@ class _Consolidation:
 
     def _move(self, moved: Moved) -> Move:
         gang = moved.unit.gang
-        _, controller, shape = kind_of(moved.unit.pods[0]) if gang.kind is GangKind.POD else ("", "", "")
+        _, controller, shape = (
+            kind_of(moved.unit.demand.gang.members[0]) if gang.kind is GangKind.POD else ("", "", "")
+        )
         return Move(
             queue=gang.queue,
             namespace=gang.namespace,
@@ -222,6 +225,7 @@ class _Consolidation:
             controller=controller,
             shape=ShapeKey(shape),
             apart=apart_of(moved.assignments),
+            devices=in_order(moved.devices),
         )
 
     def _nominate(self, demand: Demand, plan: CheckedMovePlan) -> None:
@@ -230,6 +234,7 @@ class _Consolidation:
         nomination = Nomination(
             usage=plan.usage,
             members=plan.members,
+            devices=in_order(plan.devices),
             victims=tuple(pod.uid for moved in plan.moved for pod in moved.unit.pods),
             decided=self._now,
             queue=demand.gang.queue,

@@ -114,7 +114,7 @@ class _Trials:
             if not self._fits(demand):
                 used, booked = usage_of_pods(holders, session)
                 trial.assume_ended(queue=gang.queue, used=used, booked=booked, gone=holders)
-                fits = self._fits(demand_of_recreated(gang, pods))
+                fits = self._fits(demand_of_recreated(gang, pods, session))
             trial.roll_back()
         return fits
 

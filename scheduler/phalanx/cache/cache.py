@@ -57,6 +57,7 @@ class Cache:
         queue_dialects: Iterable[QueueDialectName] = (),
         default_spread: Sequence[DefaultConstraint] = (),
         with_images: bool = False,
+        gangs_move: bool = False,
     ) -> None:
         """`pod_annotations`, `node_annotations`: keys of the annotations to keep. All others are dropped.
 
@@ -64,6 +65,7 @@ class Cache:
         `queue_dialects`: the other projects whose Queues count.
         `default_spread`: the topology spread constraints of pods that have none.
         `with_images`: whether images of pods and nodes are kept.
+        `gangs_move`: whether running gangs may be moved, so that the rules of their pods are kept.
         """
         self.scheduler_name = scheduler_name
         self.known_workloads = workload_kinds
@@ -98,7 +100,9 @@ class Cache:
             with_images=with_images,
             claim_states=self._devices.with_states,
         )
-        self._placed_pods = PlacedPodIndex(scheduler_name=scheduler_name, pods=self._pods.values)
+        self._placed_pods = PlacedPodIndex(
+            scheduler_name=scheduler_name, pods=self._pods.values, gangs_move=gangs_move
+        )
         self._kinds = self._tables()
 
     def _tables(self) -> Mapping[str, ObjectStore[Any]]:

@@ -76,12 +76,20 @@ class _Kinds:
 
 
 class PlacedPodIndex:
-    """Counts of pods by kind and node. `pods` returns all pods, for a recount."""
+    """Counts of pods by kind and node. `pods` returns all pods, for a recount.
 
-    def __init__(self, *, scheduler_name: str, pods: Callable[[], Iterable[Pod]]) -> None:
+    `gangs_move`: what a pod that runs requires near it, and by which terms it is to be spread, is kept too if
+    a controller recreates the pod: it is asked again when the pod is moved.
+    """
+
+    def __init__(
+        self, *, scheduler_name: str, pods: Callable[[], Iterable[Pod]], gangs_move: bool = False
+    ) -> None:
         self._scheduler_name = scheduler_name
         self._pods = pods
+        self._gangs_move = gangs_move
         self._near: Counter[AffinityTerms] = Counter()
+        self._movable: Counter[AffinityTerms] = Counter()
         self._apart: Counter[AffinityTerms] = Counter()
         self._preferred: Counter[AffinityTerms] = Counter()
         self._watched: Counter[str] = Counter()
@@ -98,16 +106,23 @@ class PlacedPodIndex:
             self._move(old, new, log)
         elif not (_has_pod_terms(old) or _has_pod_terms(new)):
             return
-        for table, before, after in (
-            (self._near, self._affinity(old), self._affinity(new)),
-            (self._apart, self._anti_affinity(old), self._anti_affinity(new)),
-            (self._preferred, self._preferences(old), self._preferences(new)),
-        ):
-            if before != after:
-                for terms in after:
-                    self._add(table, terms)
-                for terms in before:
-                    self._remove(table, terms)
+        changed = [
+            (table, before, after)
+            for table, before, after in (
+                (self._near, self._affinity(old), self._affinity(new)),
+                (self._movable, self._of_movable(old), self._of_movable(new)),
+                (self._apart, self._anti_affinity(old), self._anti_affinity(new)),
+                (self._preferred, self._preferences(old), self._preferences(new)),
+            )
+            if before != after
+        ]
+        # no term is lost in between that another table keeps
+        for table, _, after in changed:
+            for terms in after:
+                self._add(table, terms)
+        for table, before, _ in changed:
+            for terms in before:
+                self._remove(table, terms)
 
     def view(self) -> View:
         """All terms, and the placed pods if there are any terms. It is the same view until something
@@ -115,7 +130,10 @@ class PlacedPodIndex:
         if self._view is None:
             if self._terms is None:
                 preferred = tuple([term for (term,) in sorted(self._preferred, key=repr)])
-                self._terms = (tuple(sorted({*self._near, *self._apart}, key=repr)), preferred)
+                self._terms = (
+                    tuple(sorted({*self._near, *self._movable, *self._apart}, key=repr)),
+                    preferred,
+                )
             if self._has_terms and self._kinds is None:
                 self._kinds = self._counted(self._pods())
             nodes = self._kinds.nodes if self._kinds is not None else {}
@@ -133,6 +151,11 @@ class PlacedPodIndex:
 
     @property
     def _has_terms(self) -> bool:
+        return bool(self._movable) or self._concern_waiting
+
+    @property
+    def _concern_waiting(self) -> bool:
+        """Whether there are terms that may concern pods that wait."""
         return bool(self._near or self._apart or self._preferred)
 
     def avoided(
@@ -176,7 +199,9 @@ class PlacedPodIndex:
     def check(self, pods: Iterable[Pod]) -> None:
         """Assert that the counts equal those of `pods`, which are all pods."""
         pods = tuple(pods)
-        recomputed = PlacedPodIndex(scheduler_name=self._scheduler_name, pods=lambda: pods)
+        recomputed = PlacedPodIndex(
+            scheduler_name=self._scheduler_name, pods=lambda: pods, gangs_move=self._gangs_move
+        )
         for pod in pods:
             recomputed.replace(None, pod, ChangeLog())
         assert recomputed.view() == self.view(), "counts of placed pods differ from the sum of all pods"
@@ -186,7 +211,8 @@ class PlacedPodIndex:
         if before == after:
             return
         self._view = None
-        if before is not None and after is not None and before[1] == after[1]:
+        is_same_node = before is not None and after is not None and before[1] == after[1]
+        if is_same_node and self._concern_waiting:
             log.mark_capacity_grew()
         if after is not None and new is not None and self._is_wanted(new):
             log.mark_capacity_grew()
@@ -240,6 +266,17 @@ class PlacedPodIndex:
         spread = [(each.term,) for each in shape.spread if waits or pod.assumed]
         spread += [(each.term,) for each in shape.preferred_spread if waits]
         return (shape.affinity, *spread) if shape.affinity and waits else tuple(spread)
+
+    def _of_movable(self, pod: Pod | None) -> tuple[AffinityTerms, ...]:
+        """What a new pod in place of this one requires near it, and the terms by which it is to be spread."""
+        if not self._gangs_move or pod is None or not (pod.shape.affinity or pod.shape.spread):
+            return ()
+        if not pod.holds_node or pod.deleting or pod.controller is None:
+            return ()
+        if pod.scheduler_name != self._scheduler_name:
+            return ()
+        spread = tuple((each.term,) for each in pod.shape.spread)
+        return (pod.shape.affinity, *spread) if pod.shape.affinity else spread
 
     def _anti_affinity(self, pod: Pod | None) -> tuple[AffinityTerms, ...]:
         if pod is None or not pod.shape.anti_affinity or not (pod.holds_node or self._waits_for_us(pod)):

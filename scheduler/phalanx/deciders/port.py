@@ -5,7 +5,7 @@ from typing import Protocol
 
 from phalanx.cache.cache import Cache
 from phalanx.cache.events import Event
-from phalanx.framework.config import SchedulerConfig
+from phalanx.framework.config import ActionName, SchedulerConfig
 from phalanx.framework.registry import declared_reads, default_spread, reads_images
 from phalanx.model.decisions import CycleResult
 from phalanx.model.snapshot import Snapshot
@@ -54,4 +54,5 @@ def new_cache(config: SchedulerConfig) -> Cache:
         queue_dialects=config.queue_dialects,
         default_spread=default_spread(config),
         with_images=reads_images(config),
+        gangs_move=ActionName.CONSOLIDATE in config.actions,
     )

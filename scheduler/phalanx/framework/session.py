@@ -12,7 +12,7 @@ from phalanx.framework.config import ConfigError, SchedulerConfig
 from phalanx.framework.eligibility import Eligibility, evaluate
 from phalanx.framework.evictions import preempted
 from phalanx.framework.hooks import Hooks
-from phalanx.framework.nodes.affinity import AffinityIndex
+from phalanx.framework.nodes.affinity import AffinityIndex, required_terms
 from phalanx.framework.nodes.cells import ReservedCells
 from phalanx.framework.nodes.health import HealthState, assess, reported_transitions
 from phalanx.framework.nodes.node_facts import NodeFacts
@@ -85,7 +85,7 @@ class Session:
             snapshot.devices, self._cache.devices, self._changes.devices, self.nodes, self._pod_capacity
         )
         """The devices of claims."""
-        has_terms = bool(snapshot.pod_affinity_terms or snapshot.preferred_pod_terms)
+        has_terms = bool(required_terms(snapshot) or snapshot.preferred_pod_terms)
         self.affinity_index = AffinityIndex(snapshot) if has_terms else None
         """None while no pod has affinity terms."""
         looked_at = snapshot.gangs if gangs is None else gangs
@@ -124,6 +124,10 @@ class Session:
         if self.affinity_index is not None:
             gangs = {name: self.affinity_index.with_states(gang) for name, gang in gangs.items()}
         return gangs
+
+    def with_classes(self, gang: Gang) -> Gang:
+        """A gang as snapshots have it, with shapes of pods as in this session."""
+        return self._with_classes({gang.id: gang})[gang.id]
 
     def add_gangs(self, gangs: Iterable[Gang]) -> None:
         """Look at more gangs of the snapshot. Fair shares do not count them in this cycle."""

@@ -1,7 +1,7 @@
 """The devices of one session: how many pods each node has devices for, and which devices they get."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Final
 
@@ -381,7 +381,7 @@ class SessionDevices:
         found: dict[NodeName, frozenset[DeviceId]] = {}
         for each in wanted:
             devices = _devices({pod.uid: own[pod.uid] for pod in each.pods})
-            for key, some in self._by_place(each.node.name, devices):
+            for key, some in self.by_place(each.node.name, devices):
                 before = found.get(key, self._changes.taken.get(key, NONE_TAKEN))
                 found[key] = before | some
         if shared:
@@ -390,7 +390,7 @@ class SessionDevices:
             found[key] = before | devices_of(tuple(shared.values()))
         return found
 
-    def _by_place(
+    def by_place(
         self, node: NodeName, devices: frozenset[DeviceId]
     ) -> list[tuple[NodeName, frozenset[DeviceId]]]:
         """These devices of a node, without those that others can use; and these."""
@@ -426,11 +426,40 @@ class SessionDevices:
         for pod in pods:
             for claim in self._claims(pod) if pod.device_claims else ():
                 if claim.allocation is not None and ended.issuperset(claim.reserved_for):
-                    local = NodeName(claim.allocation.nodes.node or EVERYWHERE)
-                    for key, devices in self._by_place(local, devices_of((claim.allocation,))):
+                    local = NodeName(claim.allocation.nodes.only_node or EVERYWHERE)
+                    for key, devices in self.by_place(local, devices_of((claim.allocation,))):
                         before = found.get(key, self._changes.freed.get(key, NONE_TAKEN))
                         found[key] = before | devices
         return found
+
+    def are_any_in_use(self, devices: Iterable[Sequence[DeviceId]]) -> bool:
+        """Whether claims have some of these devices, as the cycle began."""
+        return any(self._state.is_in_use(each) for some in devices for each in some)
+
+    def are_renewed(self, pod: Pod) -> bool:
+        """Whether all claims of this pod are its own, on devices of its node, and end with it: then the next
+        pod gets claims of its own."""
+        entries = [each for each in pod.device_claims if not each.is_needless]
+        if not all(each.is_own and not each.is_special for each in entries):
+            return False
+        found = self._state.claims_of(pod.device_claims, namespace=pod.namespace, pod_uid=pod.uid)
+        return not isinstance(found, Unresolved) and all(
+            each.allocation is not None
+            and each.allocation.nodes.only_node == pod.node
+            and {*each.reserved_for} == {pod.uid}
+            for each in found
+        )
+
+    def counts_with(
+        self, kinds: PlainKinds, node: Node, ended: frozenset[DeviceId]
+    ) -> tuple[int, ...] | None:
+        """As `free_for_any`, if these devices were free as well."""
+        if not ended:
+            return self.free_for_any(kinds, (), node)
+        freed = self._freed(node.name) | ended
+        return self._state.free_for_any(
+            kinds, self._state.on(node, besides=self._taken(node.name), without=freed)
+        )
 
     def given_up(
         self, grants_of: Sequence[tuple[NodeName, ClaimGrant]]
@@ -439,7 +468,7 @@ class SessionDevices:
         found: dict[NodeName, frozenset[DeviceId]] = {}
         for node, each in grants_of:
             if each.allocation is not None and each.uid not in self._changes.shared:
-                for key, devices in self._by_place(node, devices_of((each.allocation,))):
+                for key, devices in self.by_place(node, devices_of((each.allocation,))):
                     before = found.get(key, self._changes.taken.get(key, NONE_TAKEN))
                     found[key] = before - devices
         return found

@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from phalanx.framework.nodes.affinity import AffinityIndex
 from phalanx.framework.nodes.node_facts import NodeFacts
 from phalanx.framework.queues.ledger import Account, Ledger
-from phalanx.framework.session_devices import DeviceChanges, Granted, SessionDevices
-from phalanx.framework.shared_choices import EVERYWHERE
+from phalanx.framework.session_devices import NONE_TAKEN, DeviceChanges, Granted, SessionDevices
+from phalanx.framework.shared_choices import EVERYWHERE, devices_of
 from phalanx.framework.states import GangState, PodState, check_gang_transition, check_pod_transition
 from phalanx.model.decisions import Bind, Certificate, Evict, EvictionReason, Placement
 from phalanx.model.devices.pools import DeviceId
@@ -242,6 +242,27 @@ class Statement:
             for pod in pods:
                 self._count_pod(pod, node, 1)
 
+    def expect_devices(self, expected: Assignments) -> dict[NodeName, frozenset[DeviceId]]:
+        """Take devices for claims of pods that are expected there, and return those that no other pods share,
+        by node. Raises DoesNotFit. Such a statement is always rolled back, as with `nominate`."""
+        found: dict[NodeName, frozenset[DeviceId]] = {}
+        granted, shared = self._allocate_claims(expected), self._changes.devices.shared
+        for node, pods in expected:
+            for grants in (granted.get(pod.uid, ()) for pod in pods):
+                own = [each.allocation for each in grants if each.allocation and each.uid not in shared]
+                for place, devices in self._session.devices.by_place(node, devices_of(own)):
+                    found[place] = found.get(place, NONE_TAKEN) | devices
+        return found
+
+    def reserve_devices(
+        self, devices: Mapping[NodeName, frozenset[DeviceId]], *, release: bool = False
+    ) -> None:
+        """Take these devices for claims that do not exist yet; `release` gives them back."""
+        taken = self._changes.devices.taken
+        for node, some in devices.items():
+            before = taken.get(node, NONE_TAKEN)
+            self._set_devices(taken, node, before - some if release else before | some)
+
     def reserve_anti_affinity(self, absent: Assignments, by: int = 1) -> None:
         """Let pods that do not run yet repel others by anti-affinity; `by` -1 undoes it."""
         for node, pods in absent:
@@ -375,8 +396,7 @@ class Statement:
     ) -> None:
         """A device that several nodes can use changes what each of them has."""
         self._set(table, node, devices)
-        if node == EVERYWHERE:
-            self._changes.nodes.extend(self._session.nodes)
+        self._changes.nodes.extend(self._session.nodes if node == EVERYWHERE else (node,))
 
     def _take_free(self, node: NodeName, amounts: Resources) -> None:
         free = self._session.free_despite_nominations(node)

@@ -9,11 +9,22 @@ from typing import Final
 
 from msgspec import Struct
 
+from phalanx.model.devices.pools import DeviceId
 from phalanx.model.gangs import Gang, MemberCount, QueuePlace
 from phalanx.model.names import NO_QUEUE, GangId, NodeName, PodUid, QueueName, ShapeKey
+from phalanx.model.pods import AffinityTerms
 from phalanx.model.queues import PastUsage
 from phalanx.model.reasons import Verdict
 from phalanx.model.resources import NONE, Resources
+
+
+class ExpectedPod(Struct, frozen=True):
+    """What anti-affinity needs to know of a pod that does not exist yet."""
+
+    namespace: str
+    labels: tuple[tuple[str, str], ...]
+    per_pod_labels: tuple[tuple[str, str], ...]
+    anti_affinity: AffinityTerms
 
 
 class Move(Struct, frozen=True):
@@ -36,8 +47,11 @@ class Move(Struct, frozen=True):
     shape: ShapeKey = ShapeKey("")
     """For a pod without a group."""
 
-    apart: Mapping[NodeName, tuple[ShapeKey, ...]] = {}
-    """Per node, the shapes of its pods. Anti-affinity keeps others away from them already."""
+    apart: Mapping[NodeName, tuple[ExpectedPod, ...]] = {}
+    """Per node, one pod of each kind. Anti-affinity keeps others away from them already."""
+
+    devices: Mapping[NodeName, tuple[DeviceId, ...]] = {}
+    """Per node, devices that are held for claims of its pods."""
 
 
 class MovedGang(Struct, frozen=True):
@@ -184,6 +198,9 @@ class Nomination(Struct, frozen=True):
 
     members: Mapping[NodeName, tuple[PodUid, ...]] = {}
     """Pods that will run on each node."""
+
+    devices: Mapping[NodeName, tuple[DeviceId, ...]] = {}
+    """Per node, devices that are held for claims of its pods. Only moves hold some."""
 
     decided: int = 0
     causes: Mapping[GangId, str] = {}

@@ -211,7 +211,8 @@ class PodClaim(Struct, frozen=True, gc=False):
 
     `claim` is empty as long as no claim was made of its template.
 
-    `is_own`: the claim was made for this pod. `is_needless`: the controller says that no claim is needed.
+    `is_own`: the claim was made for this pod. `is_renewed`: the next pod gets another one like it, without
+    devices, which does not exist yet. `is_needless`: the controller says that no claim is needed.
     `state`: a digest of the claim as it is now, of a pod that waits; empty for none.
     `is_special`: it is no entry of the pod, but the claim that a scheduler makes for extended resources.
     """
@@ -222,6 +223,7 @@ class PodClaim(Struct, frozen=True, gc=False):
     is_needless: bool = False
     state: str = ""
     is_special: bool = False
+    is_renewed: bool = False
 
 
 class Toleration(Struct, frozen=True, gc=False):

@@ -118,7 +118,8 @@ class Snapshot(Struct, frozen=True):
     - `device_version` and `device_cluster_version` are the same for changes of devices, which concern only
       gangs with claims to devices.
     - `pod_affinity_terms`: the required anti-affinity of waiting and placed pods, and the required affinity
-      of waiting pods.
+      of waiting pods. If gangs may be moved, also the required affinity of running pods, and the terms by
+      which they are to be spread.
     - `preferred_pod_terms`: the preferred terms and the required affinity of waiting and placed pods.
     - `placed_pods` holds all placed pods if there are any such terms; otherwise it is empty.
     - `disruption_budgets` are sorted by namespace and name.

@@ -29,21 +29,20 @@ def uses_parts(shape: PodShape, session: Session) -> bool:
     return requests_share(shape.requests) or bool(shape.numa and session.facts.numa_layouts)
 
 
-def may_be_moved(shape: PodShape, session: Session) -> bool:
-    """Whether what is held for such pods is all that they need to run again.
+def may_be_moved(pod: Pod, session: Session) -> bool:
+    """Whether what is held for the next pod is all that it needs to run again.
 
-    What a running pod requires near it, or counts to be spread, is not known; and claims to devices are not
-    free for new pods while the old ones have them. A pod that others require near it, or count, must stay.
+    It must get claims to devices of its own. What a running pod requires near it, and by what it is to be
+    spread, is known only if the cache was made for it. A pod that waiting pods require near them must stay.
     Preferences do not matter.
     """
-    if uses_parts(shape, session) or shape.device_slot:
-        return False
-    if shape.affinity or shape.spread:
+    shape = pod.shape
+    if uses_parts(shape, session) or (pod.device_claims and not session.devices.are_renewed(pod)):
         return False
     state, index = shape.affinity_state, session.affinity_index
-    if state is None or index is None:
-        return True
-    return index.allows_moves(state)
+    if index is None:
+        return not (shape.affinity or shape.spread)
+    return index.knows_rules_of(shape) and not (state is not None and index.is_wanted(state))
 
 
 class Movable(Struct, frozen=True):
@@ -67,14 +66,21 @@ class MovablePool:
         self._units: dict[GangId, Movable | None] = {}
 
     def units_for(self, beneficiary: Gang) -> tuple[Movable, ...]:
-        """All gangs that may be moved for this gang; never the gang for which it was evicted itself."""
+        """All gangs that may be moved for this gang; never the gang for which it was evicted itself.
+
+        A gang that requires pods like those of the beneficiary near it stays: it could use more nodes only
+        after these have started.
+        """
+        offered = _terms_that_select(beneficiary)
         evictor = self._session.snapshot.memory.preempted.get(beneficiary.id)
         found: list[Movable] = []
         for gang in self._session.gangs.values():
             if gang.id in (beneficiary.id, evictor) or gang.priority > beneficiary.priority:
                 continue
             unit = self._unit_of(gang)
-            if unit is not None and self._protected_until(unit, beneficiary) <= self._session.snapshot.now:
+            if unit is None or (offered and not offered.isdisjoint(terms_near(unit.demand))):
+                continue
+            if self._protected_until(unit, beneficiary) <= self._session.snapshot.now:
                 found.append(unit)
         return tuple(found)
 
@@ -91,8 +97,12 @@ class MovablePool:
         return self._units[gang.id]
 
     def _may_restart(self, unit: Movable) -> bool:
-        """Whether no plugin objects to the recreated gang."""
-        return self._session.hooks.check_gang(unit.demand.gang) is None
+        """Whether no plugin objects to the recreated gang, and its claims can have devices."""
+        gang = unit.demand.gang
+        return (
+            self._session.hooks.check_gang(gang) is None
+            and self._session.devices.needs.objection(gang) is None
+        )
 
     def _is_healthy(self, gang: Gang) -> bool:
         session = self._session
@@ -101,7 +111,10 @@ class MovablePool:
         if session.queues.not_open(gang.queue) is not None:
             return False
         pods = [pod for pod in gang.members if not pod.is_finished]
-        return gang.minimum.is_reached(pods) and all(map(self._is_movable, pods))
+        if not gang.minimum.is_reached(pods) or not all(map(self._is_movable, pods)):
+            return False
+        index = session.affinity_index
+        return index is None or not index.preferences.are_required_by_others(pods)
 
     def _is_movable(self, pod: Pod) -> bool:
         node, shape = pod.node, pod.shape
@@ -115,20 +128,47 @@ class MovablePool:
             and not (pod.assumed or pod.deleting or pod.uid in self.nominated_victims)
             and pod.scheduler_name == self._session.config.scheduler_name
             and not (pod.problems or shape.unsupported or shape.invalid)
-            and may_be_moved(shape, self._session)
+            and may_be_moved(pod, self._session)
         )
 
     def _made(self, gang: Gang) -> Movable:
         pods = tuple(pod for pod in gang.members if not pod.is_finished)
         used, booked = usage_of_pods(pods, self._session)
         cost = self._session.hooks.eviction_cost(gang, pods)
-        return Movable(gang, pods, cost, used, booked, demand_of_recreated(gang, pods))
+        return Movable(gang, pods, cost, used, booked, demand_of_recreated(gang, pods, self._session))
 
 
-def demand_of_recreated(gang: Gang, pods: Sequence[Pod]) -> Demand:
-    """The demand to start all members, as if they had been recreated."""
-    members = tuple(
-        replace(pod, node=None, phase=PodPhase.PENDING, running_since=0, bind_backoff=None) for pod in pods
-    )
+def demand_of_recreated(gang: Gang, pods: Sequence[Pod], session: Session) -> Demand:
+    """The demand to start all members, as if they had been recreated.
+
+    What they require near them, and by what they are to be spread, counts as far as the session knows it.
+    Their claims to devices are made again.
+    """
+    has_rules = any(pod.shape.affinity or pod.shape.spread or pod.device_claims for pod in pods)
+    known = session.snapshot.gangs.get(gang.id) if has_rules else None
+    plain = {} if known is None else {pod.uid: pod for pod in known.members}
+    members = tuple(_recreated(plain.get(pod.uid, pod)) for pod in pods)
     recreated = replace(gang, members=members, started=False, starts_over=True)
+    if known is not None:
+        recreated = session.with_classes(recreated)
+        members = recreated.members
     return Demand(recreated, Stage.START, START, batches_of(recreated, members, whole=True))
+
+
+def _recreated(pod: Pod) -> Pod:
+    claims = tuple(replace(each, is_renewed=True) for each in pod.device_claims)
+    return replace(
+        pod, node=None, phase=PodPhase.PENDING, running_since=0, bind_backoff=None, device_claims=claims
+    )
+
+
+def _terms_that_select(gang: Gang) -> set[int]:
+    """The terms that select waiting pods of the gang."""
+    states = [pod.shape.affinity_state for pod in gang.members if pod.is_waiting]
+    return {number for state in states if state is not None for number in state.matched_by}
+
+
+def terms_near(demand: Demand) -> set[int]:
+    """What the pods of the demand require near them."""
+    states = [batch.pods[0].shape.affinity_state for batch in demand.batches]
+    return {state.affinity for state in states if state is not None and state.affinity is not None}

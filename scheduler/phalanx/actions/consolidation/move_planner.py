@@ -1,31 +1,38 @@
 """Plan the fewest moves with which a demand fits, and check the plan with all rules.
 
 The defragmentation problem models capacity, eligible nodes, and the domain that must hold a gang. Its plan is
-checked by solving the placements with all rules: each gang on the nodes that are planned for it, else on any
-node. A plan that fails is dropped.
+checked by solving the placements with all rules: each gang on the nodes that are planned for it, else the
+moved gangs on any node, else all on any node. Where a spread constraint of one gang counts pods of another
+one, it must hold when all of them run. A plan that fails is dropped.
 """
 
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from phalanx.actions.consolidation.movable_gangs import Movable
+from phalanx.actions.consolidation.movable_gangs import Movable, terms_near
+from phalanx.actions.consolidation.move_devices import MoveDevices
+from phalanx.actions.consolidation.spread_nodes import NO_NODES, outside_spread
 from phalanx.actions.demands.demand import Batch, Demand
 from phalanx.actions.nodes.gang_constraints import allowed_domains, constraints_of
 from phalanx.actions.nodes.node_classes import asked_for, request_vectors
 from phalanx.actions.nodes.resource_projection import volume_amounts
 from phalanx.actions.preemption.victim_problem import vector_of
 from phalanx.actions.problems.capacity_holders import charged
-from phalanx.actions.problems.placement import lacks_supply
+from phalanx.actions.problems.joint_problem import solver_assignments
+from phalanx.actions.problems.placement import DemandPlacement, lacks_supply
 from phalanx.actions.problems.pod_assignment import assign_pods
 from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.framework.session import Session
-from phalanx.framework.statement import Assignments, Statement, Usage, total_requests
+from phalanx.framework.statement import Assignments, DoesNotFit, Statement, Usage, total_requests
+from phalanx.model.devices.pools import DeviceId
 from phalanx.model.host_ports import offered, ports_of, with_ports
-from phalanx.model.names import NodeName, PodUid, QueueName
+from phalanx.model.names import NodeName, PodUid
 from phalanx.model.pods import Pod
 from phalanx.model.resources import NONE, Resources, add
+from phalanx.model.rules import TopologySpreadRule
+from phalanx.solver.checker import violated_rules
 from phalanx.solver.defragmentation.engine import plan_moves
 from phalanx.solver.defragmentation.problem import MovePlan, MoveProblem, MoveResult, MoveUnit, PodSet, Vector
 from phalanx.solver.defragmentation.problem import Placements as PlannedPlacements
@@ -33,12 +40,17 @@ from phalanx.solver.engine import place
 from phalanx.solver.preemption.capacity import pods_that_fit
 from phalanx.solver.problem import Placed
 
+Devices = Mapping[NodeName, frozenset[DeviceId]]
+"""Devices by node."""
+
 
 class Moved(Struct, frozen=True):
     """A gang that is moved, and its new assignments."""
 
     unit: Movable
     assignments: Assignments
+    devices: Devices = {}
+    """What its claims to devices get."""
 
     @property
     def usage(self) -> Usage:
@@ -52,6 +64,8 @@ class CheckedMovePlan(Struct, frozen=True):
     assignments: Assignments
     """The assignments of the demand."""
     moved: tuple[Moved, ...]
+    devices: Devices
+    """What the claims of the demand get."""
     result: MoveResult
     """The plan of the solver, with its bounds."""
 
@@ -88,20 +102,18 @@ class MovePlanner:
         """The plan with the fewest moves, and the effort that it took.
 
         Nodes from which only the anti-affinity of gangs that may be moved keeps pods away count as allowed,
-        so that the bound holds. If the plan then violates a rule, one is searched in which these gangs keep
-        pods away even if they are moved.
+        and devices of their claims as free, so that the bound holds. If the plan then violates a rule, one is
+        searched in which anti-affinity of these gangs keeps pods away even if they are moved, and in which a
+        single pod that is to be spread goes only where it might go if nothing else changed.
         """
         concerned = [unit for unit in units if _is_concerned(unit)]
-        with self._session.statement() as trial:
-            for unit in concerned:
-                trial.assume_ended(queue=unit.gang.queue, used={}, booked={}, gone=unit.pods)
-            problem, nodes = self._problem(demand, units, moves_max)
-            trial.roll_back()
+        devices = MoveDevices(self._session, demand, units)
+        problem, nodes = self._problem_without(concerned, demand, units, devices, moves_max)
         result = plan_moves(problem, effort=effort)
         found = self._checked(demand, units, result, nodes)
         if found is not None or result.plan is None or not concerned:
             return found, result.spent
-        problem, nodes = self._problem(demand, units, moves_max)
+        problem, nodes = self._problem(demand, units, devices, moves_max, is_strict=True)
         other = plan_moves(problem, effort=max(0.0, effort - result.spent))
         bounded = replace(other, pods_bound=result.pods_bound, cost_bound=_cost_bound(result, other))
         return self._checked(demand, units, bounded, nodes), result.spent + other.spent
@@ -110,20 +122,45 @@ class MovePlanner:
         self, demand: Demand, units: Sequence[Movable], result: MoveResult, nodes: Sequence[NodeName]
     ) -> CheckedMovePlan | None:
         """The plan of the result, on its nodes or else on any nodes, if it satisfies all rules."""
-        for names in (_Names(nodes), None) if result.plan is not None else ():
-            assert result.plan is not None
-            checked = self._check(demand, units, result.plan, names)
+        if result.plan is None:
+            return None
+        names = _Names(nodes)
+        for of_demand, of_units in ((names, names), (names, None), (None, None)):
+            checked = self._check(demand, units, result.plan, of_demand, of_units)
             if checked is not None:
                 return CheckedMovePlan(*checked, result)
         return None
 
     # --- the problem ----------------------------------------------------------------------------------------
 
+    def _problem_without(
+        self,
+        ended: Sequence[Movable],
+        demand: Demand,
+        units: Sequence[Movable],
+        devices: MoveDevices,
+        moves_max: int,
+    ) -> tuple[MoveProblem, list[NodeName]]:
+        """The problem, for the nodes that are eligible when all pods of the ended units are gone."""
+        with self._session.statement() as trial:
+            for unit in ended:
+                trial.assume_ended(queue=unit.gang.queue, used={}, booked={}, gone=unit.pods)
+            found = self._problem(demand, units, devices, moves_max)
+            trial.roll_back()
+        return found
+
     def _problem(
-        self, demand: Demand, units: Sequence[Movable], moves_max: int
+        self,
+        demand: Demand,
+        units: Sequence[Movable],
+        devices: MoveDevices,
+        moves_max: int,
+        *,
+        is_strict: bool = False,
     ) -> tuple[MoveProblem, list[NodeName]]:
         session = self._session
-        view = _View(session, [demand, *(unit.demand for unit in units)], units)
+        closed = [outside_spread(session, unit) if is_strict else NO_NODES for unit in units]
+        view = _View(session, [demand, *(unit.demand for unit in units)], units, devices)
         problem = MoveProblem(
             free=tuple(vector_of(view.free(node), view.resources) for node in view.nodes),
             demand=view.parts(demand),
@@ -132,11 +169,11 @@ class MovePlanner:
                 MoveUnit(
                     pods=len(unit.pods),
                     cost=unit.cost,
-                    frees=view.freed(unit.used),
-                    pod_sets=view.parts(unit.demand),
+                    frees=view.freed(index),
+                    pod_sets=view.parts(unit.demand, outside),
                     domains=view.domains(unit.demand),
                 )
-                for unit in units
+                for index, (unit, outside) in enumerate(zip(units, closed, strict=True))
             ),
             moves_max=moves_max,
             seed=session.snapshot.seed,
@@ -146,42 +183,82 @@ class MovePlanner:
     # --- the check ------------------------------------------------------------------------------------------
 
     def _check(
-        self, demand: Demand, units: Sequence[Movable], plan: MovePlan, names: "_Names | None"
-    ) -> tuple[Assignments, tuple[Moved, ...]] | None:
-        """Assignments of the demand and of all moved gangs; None if some rule is violated.
+        self,
+        demand: Demand,
+        units: Sequence[Movable],
+        plan: MovePlan,
+        of_demand: "_Names | None",
+        of_units: "_Names | None",
+    ) -> tuple[Assignments, tuple[Moved, ...], Devices] | None:
+        """Assignments of the demand and of all moved gangs, and devices of the demand; None if a rule is
+        violated.
 
-        `names`: maps the plan to nodes; None allows any nodes.
+        `of_demand`, `of_units`: map the plan to nodes; None allows any nodes.
         """
         chosen = [units[unit] for unit in plan.units]
         planned_usage: list[Usage] = [{} for _ in chosen]
-        if names is not None:
+        if of_units is not None:
             planned_usage = [
-                names.usage(unit.demand, placements)
+                of_units.usage(unit.demand, placements)
                 for unit, placements in zip(chosen, plan.moved, strict=True)
             ]
         with self._session.statement() as trial:
             for unit, usage in zip(chosen, planned_usage, strict=True):
                 trial.assume_ended(queue=unit.gang.queue, used=unit.used, booked=unit.booked, gone=unit.pods)
                 trial.nominate(queue=unit.gang.queue, usage=usage, booked=charged(usage))
-            assignments = self._assign(demand, names.nodes(plan.placements) if names else None, trial)
+            placed = self._assign(demand, of_demand.nodes(plan.placements) if of_demand else None, trial)
+            self._assume_terminated(chosen, trial)
             moved: list[Moved] = []
             for unit, usage, where in zip(chosen, planned_usage, plan.moved, strict=True):
                 trial.assume_ended(queue=unit.gang.queue, used=usage, booked=charged(usage))
-                found = self._assign(unit.demand, names.nodes(where) if names else None, trial)
+                found = self._assign(unit.demand, of_units.nodes(where) if of_units else None, trial)
                 if found is not None:
-                    moved.append(Moved(unit, found))
+                    moved.append(Moved(unit, *found))
+            is_right = placed is not None and len(moved) == len(chosen)
+            if is_right and placed is not None:
+                together = [(demand, *placed)]
+                together += [(each.unit.demand, each.assignments, each.devices) for each in moved]
+                is_right = all(self._stays_spread(*each) for each in together)
             trial.roll_back()
-        return (assignments, tuple(moved)) if assignments is not None and len(moved) == len(chosen) else None
+        return (placed[0], tuple(moved), placed[1]) if is_right and placed is not None else None
+
+    def _assume_terminated(self, units: Sequence[Movable], trial: Statement) -> None:
+        """Let pods that terminate not count if one of these gangs requires pods near it: they are gone before
+        it has moved. They keep their devices."""
+        if any(terms_near(unit.demand) for unit in units):
+            everyone = (pod for gang in self._session.gangs.values() for pod in gang.members)
+            gone = [replace(pod, device_claims=()) for pod in everyone if pod.deleting and pod.holds_node]
+            trial.assume_ended(queue=units[0].gang.queue, used={}, booked={}, gone=gone)
+
+    def _stays_spread(self, demand: Demand, assignments: Assignments, devices: Devices) -> bool:
+        """Whether its spread constraints hold beside all gangs that have been placed before and after it."""
+        if not any(batch.pods[0].shape.spread for batch in demand.batches):
+            return True
+        placed = [replace(pod, node=node) for node, pods in assignments for pod in pods]
+        with self._session.statement() as trial:
+            usage = usage_of_assignments(assignments)
+            trial.assume_ended(queue=demand.gang.queue, used=usage, booked=charged(usage), gone=placed)
+            trial.reserve_devices(devices, release=True)
+            nodes = [node for node, _ in assignments]
+            problem = self._problems.build_problem(demand, listing=nodes).problem
+            trial.roll_back()
+        rules = tuple(rule for rule in problem.rules if isinstance(rule, TopologySpreadRule))
+        spread = replace(problem, rules=rules)
+        return not violated_rules(spread, solver_assignments(DemandPlacement(demand, assignments)))
 
     def _assign(
         self, demand: Demand, nodes: frozenset[NodeName] | None, trial: Statement
-    ) -> Assignments | None:
-        """Assignments on these nodes, or on any nodes; their capacity is taken."""
+    ) -> tuple[Assignments, Devices] | None:
+        """Assignments on these nodes, or on any nodes, and devices; their capacity is taken."""
         assignments = self._place(demand, nodes)
         if assignments is not None:
             usage = usage_of_assignments(assignments)
             trial.nominate(queue=demand.gang.queue, usage=usage, booked=charged(usage), expected=assignments)
-        return assignments
+            try:
+                return assignments, trial.expect_devices(assignments)
+            except DoesNotFit:
+                return None
+        return None
 
     def _place(self, demand: Demand, nodes: frozenset[NodeName] | None) -> Assignments | None:
         others = frozenset() if nodes is None else frozenset(self._session.nodes) - nodes
@@ -194,8 +271,15 @@ class MovePlanner:
         return None if lacks_supply(self._session, demand, assignments) else assignments
 
 
+def _added(used: Usage, more: Usage) -> Usage:
+    """The sum of both."""
+    return {**used, **{node: add(used.get(node, NONE), amounts) for node, amounts in more.items()}}
+
+
 def _is_concerned(unit: Movable) -> bool:
-    """Whether anti-affinity concerns its pods."""
+    """Whether affinity terms concern its pods, or whether they have devices."""
+    if any(pod.device_claims for pod in unit.pods):
+        return True
     states = [pod.shape.affinity_state for pod in unit.pods]
     return any(state is not None and state.is_required for state in states)
 
@@ -210,46 +294,58 @@ def _cost_bound(result: MoveResult, other: MoveResult) -> int:
 class _View:
     """The cluster as one problem sees it: nodes by number; equal pods are computed once."""
 
-    def __init__(self, session: Session, demands: Sequence[Demand], units: Sequence[Movable]) -> None:
+    def __init__(
+        self,
+        session: Session,
+        demands: Sequence[Demand],
+        units: Sequence[Movable],
+        devices: MoveDevices,
+    ) -> None:
         self._session = session
+        self._claimed = devices
         self.nodes = list(session.nodes)
         self._index = {name: position for position, name in enumerate(self.nodes)}
         pods = [batch.pods[0] for each in demands for batch in each.batches]
         self._ports = ports_of(pod.shape for pod in pods)
         self._volumes = volume_amounts(session, pods)
-        self.resources = asked_for([with_ports(pod.shape) for pod in pods])
-        self._most = self._free_without(units)
+        self.resources = asked_for(map(self._asked, pods))
+        self._used = [_added(unit.used, devices.freed(index)) for index, unit in enumerate(units)]
+        self._most = self._free_without_units()
         self._takes: dict[Hashable, dict[int, int]] = {}
         self._domains: dict[Hashable, dict[int, int]] = {}
 
     def free(self, node: NodeName) -> Resources:
         """What is free on the node, with its ports and volumes."""
-        amounts = offered(self._session.free(node), self._ports)
+        amounts = {**offered(self._session.free(node), self._ports), **self._claimed.free(node)}
         return amounts if self._volumes is None else {**amounts, **self._volumes.on(node)}
 
-    def _free_without(self, units: Sequence[Movable]) -> list[Vector]:
-        """The free amounts of each node without all of these gangs."""
+    def _asked(self, pod: Pod) -> Resources:
+        return {**with_ports(pod.shape), **self._claimed.asked(pod)}
+
+    def _free_without_units(self) -> list[Vector]:
+        """The free amounts of each node without all gangs that may be moved."""
         back: dict[NodeName, Resources] = {}
-        for unit in units:
-            for node, used in unit.used.items():
+        for each in self._used:
+            for node, used in each.items():
                 back[node] = add(back.get(node, NONE), used)
         frees = (add(self.free(node), back.get(node, NONE)) for node in self.nodes)
         return [vector_of(free, self.resources) for free in frees]
 
-    def freed(self, used: Usage) -> tuple[tuple[int, Vector], ...]:
-        """What is freed when pods with this usage end, by node number."""
+    def freed(self, unit: int) -> tuple[tuple[int, Vector], ...]:
+        """What is freed when the pods of this unit end, by node number."""
+        used = self._used[unit]
         return tuple((self._index[node], vector_of(used[node], self.resources)) for node in sorted(used))
 
-    def parts(self, demand: Demand) -> tuple[PodSet, ...]:
-        """One pod set per batch."""
+    def parts(self, demand: Demand, outside: frozenset[NodeName] = NO_NODES) -> tuple[PodSet, ...]:
+        """One pod set per batch, for nodes that are not `outside`."""
         path = [queue.name for queue in self._session.queues.path(demand.gang.queue)]
-        closed = {node for cell in self._session.cells.closed_to(path) for node in cell.nodes}
-        return tuple(self._part(batch, closed, demand.gang.queue) for batch in demand.batches)
+        closed = outside.union(node for cell in self._session.cells.closed_to(path) for node in cell.nodes)
+        return tuple(self._part(batch, closed) for batch in demand.batches)
 
-    def _part(self, batch: Batch, closed: Collection[NodeName], queue: QueueName) -> PodSet:
+    def _part(self, batch: Batch, closed: frozenset[NodeName]) -> PodSet:
         pod, count = batch.pods[0], len(batch.pods)
-        (request,) = request_vectors([with_ports(pod.shape)], self.resources)
-        key = (pod.shape.key, count, queue if closed else None)
+        (request,) = request_vectors([self._asked(pod)], self.resources)
+        key = (pod.shape.key, count, closed)
         if key not in self._takes:
             rejected = self._session.eligibility(pod).rejected
             allowed = min(count, 1) if self._avoids_itself(pod) else count
@@ -264,8 +360,8 @@ class _View:
         return PodSet(request, count, self._takes[key])
 
     def _devices_on(self, node: NodeName, pod: Pod, count: int) -> int:
-        """For how many of `count` such pods the node has devices."""
-        if not pod.shape.device_slot:
+        """For how many of `count` such pods the node has devices, unless the amounts say it."""
+        if not pod.shape.device_slot or self._claimed.asked(pod):
             return count
         devices = self._session.devices
         return min(count, devices.count(devices.needs.of(pod.shape), self._session.nodes[node].node))
@@ -279,17 +375,38 @@ class _View:
         return any(index.has_unique_values(index.terms[number][0].topology_key) for number in own)
 
     def domains(self, demand: Demand) -> dict[int, int] | None:
-        """The number of its domain of the required level, for each node; None if no level is required."""
-        topology = demand.gang.topology
-        if topology.required is None:
+        """For each node, the number of the domain that must hold all pods; None if they need not share one.
+
+        The domain is that of the required level, of the labels by which all pods must be near each other, or
+        of both.
+        """
+        topology, labels = demand.gang.topology, self._shared_labels(demand)
+        if topology.required is None and not labels:
             return None
-        if topology not in self._domains:
+        if (topology, labels) not in self._domains:
             domain_of = allowed_domains(self._session, constraints_of(self._session, demand.gang))
-            numbers = {domain: number for number, domain in enumerate(dict.fromkeys(domain_of.values()))}
-            self._domains[topology] = {
-                self._index[node]: numbers[domain] for node, domain in domain_of.items()
+            found = {}
+            for node, domain in domain_of.items():
+                own = self._session.nodes[node].node.labels
+                if all(label in own for label in labels):
+                    found[node] = (domain, tuple([own[label] for label in labels]))
+            numbers = {domain: number for number, domain in enumerate(dict.fromkeys(found.values()))}
+            self._domains[topology, labels] = {
+                self._index[node]: numbers[domain] for node, domain in found.items()
             }
-        return self._domains[topology]
+        return self._domains[topology, labels]
+
+    def _shared_labels(self, demand: Demand) -> tuple[str, ...]:
+        """The labels of which all pods need nodes with the same values, since their affinity selects all of
+        them and no other pod; empty for none."""
+        states = [batch.pods[0].shape.affinity_state for batch in demand.batches]
+        first = states[0].affinity if states[0] is not None else None
+        index = self._session.affinity_index
+        if first is None or index is None or any(index.values_with_matches(first)):
+            return ()
+        if not all(each and each.affinity == first and first in each.matched_by for each in states):
+            return ()
+        return tuple(dict.fromkeys(term.topology_key for term in index.terms[first]))
 
 
 class _Names:

@@ -14,11 +14,13 @@ from msgspec.structs import replace
 from phalanx.actions.preemption.nominations import Nominations, beyond, negative
 from phalanx.actions.preemption.victims import termination_deadline
 from phalanx.actions.problems.capacity_holders import AssignedPod, assigned_pods, charged, total_of, usage_of
+from phalanx.actions.problems.held_devices import still_held
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Assignments, Statement, Usage
+from phalanx.model.devices.pools import DeviceId
 from phalanx.model.gangs import Gang, GangKind
-from phalanx.model.memory import Move, Nomination
-from phalanx.model.names import GangId, NodeName, PodUid, QueueName, ShapeKey
+from phalanx.model.memory import ExpectedPod, Move, Nomination
+from phalanx.model.names import GangId, NodeName, PodUid, QueueName
 from phalanx.model.pods import Pod, without_affinity_state
 from phalanx.model.resources import Resources
 
@@ -69,6 +71,7 @@ class Moves:
             self._capacity[gang] = beyond(usage, placed), beyond(booked, charged(placed))
             with self._session.statement() as statement:
                 self._take(gang, statement, *self._capacity[gang])
+                statement.reserve_devices(self._devices(gang))
                 if not placed:
                     statement.reserve_anti_affinity(self._apart(gang))
 
@@ -76,11 +79,13 @@ class Moves:
         """Give up the capacity that is held for a gang."""
         usage, booked = self._capacity[gang]
         self._take(gang, statement, negative(usage), negative(booked))
+        statement.reserve_devices(self._devices(gang), release=True)
         statement.reserve_anti_affinity(self._apart(gang), -1)
 
     def hold_again(self, gang: GangId, statement: Statement) -> None:
         """Hold it again. Where another gang has taken some, no free capacity is left."""
         self._take(gang, statement, *self._capacity[gang])
+        statement.reserve_devices(self._devices(gang))
         statement.reserve_anti_affinity(self._apart(gang))
 
     def hold_expected(self, trial: Statement) -> None:
@@ -135,19 +140,14 @@ class Moves:
         return replace(move, until=max([move.until, *ends]))
 
     def _apart(self, gang: GangId) -> Assignments:
-        """Pods like those that will start again, where they are expected, unless some have started already.
-
-        While none of them exists, nobody is kept away.
-        """
-        move, known = self.open[gang], self._session.gangs.get(gang)
-        there = [*(known.members if known is not None else ()), *self._held[gang]] if move.apart else []
-        origin = self._session.gangs.get(self._origins[gang])
-        if not there or _recreated(origin, move):
+        """One pod of each kind that will start again, where it is expected, unless some have started."""
+        move, index = self.open[gang], self._session.affinity_index
+        if index is None or not move.apart or _recreated(self._session.gangs.get(self._origins[gang]), move):
             return []
-        alike = {_base_key(pod): pod for pod in there}
-        return [
-            (node, [alike[key] for key in keys if key in alike]) for node, keys in sorted(move.apart.items())
-        ]
+        return [(node, [index.as_pod(pod) for pod in pods]) for node, pods in sorted(move.apart.items())]
+
+    def _devices(self, gang: GangId) -> dict[NodeName, frozenset[DeviceId]]:
+        return still_held(self.open[gang].devices, self._session)
 
     def _take(self, gang: GangId, statement: Statement, usage: Usage, booked: Usage) -> None:
         statement.nominate(queue=self.open[gang].queue, usage=usage, booked=booked)
@@ -225,15 +225,15 @@ def kind_of(pod: Pod) -> Kind:
     return pod.namespace, controller, without_affinity_state(pod.shape).key
 
 
-def apart_of(assignments: Assignments) -> dict[NodeName, tuple[ShapeKey, ...]]:
-    """Per node, the shapes of the assigned pods; anti-affinity may concern them later."""
-    return {node: tuple(dict.fromkeys(map(_base_key, pods))) for node, pods in assignments}
+def apart_of(assignments: Assignments) -> dict[NodeName, tuple[ExpectedPod, ...]]:
+    """Per node, one assigned pod of each kind; anti-affinity may concern it later."""
+    return {node: tuple(dict.fromkeys(map(_expected, pods))) for node, pods in assignments}
 
 
-def _base_key(pod: Pod) -> ShapeKey:
-    """The key of the shape without what concerns it in this session."""
-    state = pod.shape.affinity_state
-    return pod.shape.key if state is None else state.base_key
+def _expected(pod: Pod) -> ExpectedPod:
+    return ExpectedPod(
+        pod.namespace, pod.labels.pairs, pod.per_pod_labels.pairs, anti_affinity=pod.shape.anti_affinity
+    )
 
 
 def _recreated(gang: Gang | None, move: Move) -> list[Pod]:

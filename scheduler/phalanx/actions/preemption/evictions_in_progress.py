@@ -42,9 +42,12 @@ class EvictionsInProgress:
         return checked_at(self._known.open[gang_id]) <= self._session.snapshot.now
 
     def is_being_freed(self, gang_id: GangId) -> bool:
-        """Whether victims of this gang are still to terminate, or other pods on its nominated nodes are."""
+        """Whether victims of this gang are still to terminate, or other pods on its nominated nodes are, or
+        whether claims of victims still have its devices."""
         if self._known.victims_left(gang_id):
             return gang_id not in self.withdrawn
+        if self._session.devices.are_any_in_use(self._known.open[gang_id].devices.values()):
+            return True
         nominated = self._known.open[gang_id].usage
         return any(not each.used.keys().isdisjoint(nominated) for each in self._terminating)
 

@@ -18,7 +18,8 @@ from phalanx.framework.nodes.term_matcher import TermMatcher
 from phalanx.model.conversion.metadata import PER_POD_LABELS
 from phalanx.model.conversion.selectors import keys_of
 from phalanx.model.gangs import Gang
-from phalanx.model.names import NodeName, ShapeKey
+from phalanx.model.memory import ExpectedPod
+from phalanx.model.names import NodeName, PodUid, ShapeKey
 from phalanx.model.pods import (
     NO_LABELS,
     AffinityState,
@@ -28,6 +29,7 @@ from phalanx.model.pods import (
     PodLabels,
     PodShape,
 )
+from phalanx.model.resources import NONE
 from phalanx.model.snapshot import PlacedPods, Snapshot
 
 _KEY_BYTES: Final = 8
@@ -37,11 +39,24 @@ Counts = dict[str, int]
 """Pods by the value of a node label, or by node."""
 
 
+def required_terms(snapshot: Snapshot) -> tuple[AffinityTerms, ...]:
+    """Those of pods, and the anti-affinity of pods that start again after a move."""
+    known = snapshot.pod_affinity_terms
+    expected = {
+        (term,)
+        for move in snapshot.memory.moves.values()
+        for pods in move.apart.values()
+        for pod in pods
+        for term in pod.anti_affinity
+    }
+    return (*known, *sorted(expected.difference(known), key=repr)) if expected else known
+
+
 class AffinityIndex:
     """Counts of pods by the value of a node label, per affinity term."""
 
     def __init__(self, snapshot: Snapshot) -> None:
-        self.terms = snapshot.pod_affinity_terms
+        self.terms = required_terms(snapshot)
         self._labels = {name: state.node.labels for name, state in snapshot.nodes.items()}
         self._numbers = {terms: number for number, terms in enumerate(self.terms)}
         self._matcher = TermMatcher(self.terms, snapshot.namespace_labels)
@@ -54,6 +69,8 @@ class AffinityIndex:
         self._spread = frozenset(number for number, terms in enumerate(self.terms) if terms[0].for_spread)
         self._affinity_terms: set[int] = set(self._spread)
         """The terms that count only pods that exist."""
+        self._wanted: set[int] = set()
+        """The required affinity of waiting pods."""
         self.versions: dict[int, int] = {}
         """By index, a number that changes whenever the pods that the terms concern change."""
         self.matching: list[list[Counts]] = [[{} for _ in terms] for terms in self.terms]
@@ -85,6 +102,20 @@ class AffinityIndex:
             for pod, state in zip(gang.members, states, strict=True)
         )
         return replace(gang, members=members)
+
+    def as_pod(self, expected: ExpectedPod) -> Pod:
+        """A pod with the affinity state of one that does not exist yet."""
+        pod = Pod(
+            uid=PodUid(""),
+            namespace=expected.namespace,
+            name="",
+            shape=PodShape(key=ShapeKey(""), requests=NONE, anti_affinity=expected.anti_affinity),
+            scheduler_name="",
+            created=0,
+            labels=PodLabels(expected.labels),
+            per_pod_labels=PodLabels(expected.per_pod_labels),
+        )
+        return replace(pod, shape=replace(pod.shape, affinity_state=self._state(pod)))
 
     def version(self, state: AffinityState) -> tuple[int, ...]:
         """Equal while no pod was added or removed that changes the nodes for these pods, or their costs.
@@ -180,11 +211,14 @@ class AffinityIndex:
                 return f"pod {pod} shares a domain of {key} with pods whose anti-affinity avoids it"
         return ""
 
-    def allows_moves(self, state: AffinityState) -> bool:
-        """Whether only anti-affinity concerns such pods, and preferences, so that they may run elsewhere."""
-        near = state.affinity is not None or bool(state.spread)
-        is_selected = not self._affinity_terms.isdisjoint(state.matched_by)
-        return not (near or is_selected or self.preferences.is_required_by_others(state))
+    def knows_rules_of(self, shape: PodShape) -> bool:
+        """Whether the terms are known by which new pods of this shape would be placed."""
+        required = (shape.affinity, *((each.term,) for each in shape.spread))
+        return all(terms in self._numbers for terms in required if terms)
+
+    def is_wanted(self, state: AffinityState) -> bool:
+        """Whether waiting pods require such pods near them."""
+        return not self._wanted.isdisjoint(state.matched_by)
 
     def has_unique_values(self, key: str) -> bool:
         """Whether every node has this label, each with its own value."""
@@ -204,13 +238,15 @@ class AffinityIndex:
             return None
         spread = self._numbers_of((each.term,) for each in shape.spread if pod.is_waiting)
         prefers = self._numbers_of((each.term,) for each in shape.preferred_spread if pod.is_waiting)
-        near = self._numbers.get(shape.affinity) if shape.affinity and pod.is_waiting else None
+        near = self._numbers.get(shape.affinity) if shape.affinity else None
         if near is not None:
             self._affinity_terms.add(near)
+            if pod.is_waiting:
+                self._wanted.add(near)
         apart = self._numbers_of((term,) for term in shape.anti_affinity)
         return AffinityState(
             base_key=shape.key,
-            affinity=near,
+            affinity=near if pod.is_waiting else None,
             anti_affinity=apart,
             matched_by=matches,
             spread=spread,

@@ -5,12 +5,13 @@ pods do the same with a pod that they select, and so does their required affinit
 """
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from phalanx.framework.nodes.term_matcher import TermMatcher
 from phalanx.model.names import NodeName
-from phalanx.model.pods import NO_LABELS, AffinityState, PodLabels, PodShape
+from phalanx.model.pods import NO_LABELS, AffinityState, Pod, PodLabels, PodShape
 from phalanx.model.snapshot import PlacedPods, Snapshot
 
 Counts = dict[str, int]
@@ -57,9 +58,19 @@ class PodPreferences:
         terms += [(term, 0) for term in shape.affinity]
         return tuple(sorted((self._numbers[term], weight) for term, weight in terms if term in self._numbers))
 
-    def is_required_by_others(self, state: AffinityState) -> bool:
-        """Whether the required affinity of some placed pod selects such pods."""
-        return any(count > 0 for number in state.preferred_by for count in self._requiring[number].values())
+    def are_required_by_others(self, pods: Iterable[Pod]) -> bool:
+        """Whether the required affinity of a placed pod selects one of these placed pods, and it is none of
+        them."""
+        own: Counter[int] = Counter()
+        selected: set[int] = set()
+        for pod in pods:
+            state = pod.shape.affinity_state
+            if state is not None and pod.node is not None:
+                selected.update(state.preferred_by)
+                labels = self._labels.get(pod.node, {})
+                required = (number for number, weight in state.preferred if not weight)
+                own.update(number for number in required if self.terms[number].topology_key in labels)
+        return any(sum(self._requiring[number].values()) > own[number] for number in selected)
 
     def version(self, state: AffinityState) -> Iterator[int]:
         """Equal while no pod was added or removed that changes what nodes cost these pods."""

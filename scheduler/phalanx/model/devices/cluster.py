@@ -104,6 +104,10 @@ class DeviceState:
         """The claim of this name."""
         return self._claims.get((namespace, name))
 
+    def is_in_use(self, device: DeviceId) -> bool:
+        """Whether a claim has the device."""
+        return device in self._in_use.get(device[:2], _NONE)
+
     def special(self, pod_uid: str) -> Claim | None:
         """The claim that a scheduler made for the extended resources of the pod."""
         return self._special.get(pod_uid)
@@ -142,10 +146,6 @@ class DeviceState:
         pools = self.inventory.pools(node)
         in_use = _NONE.union(*[self._in_use.get(pool.id, _NONE) for pool in pools])
         return NodeDevices(node, pools, (in_use - without) | besides)
-
-    def is_in_use(self, device: DeviceId) -> bool:
-        """Whether a claim has the device."""
-        return device in self._in_use.get(device[:2], _NONE)
 
     def shared_pools(self, nodes: Sequence[Node]) -> SharedPools:
         """The devices that several of these nodes can use."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from phalanx.model.devices.allocator import Answer, NodeDevices, allocate
 from phalanx.model.devices.claims import Claim, DeviceClasses
@@ -37,8 +37,13 @@ def resolve(
         if problem:
             return Unresolved(f"spec.resourceClaims[{index}]: {problem}")
         assert claim is not None
-        found[claim.name] = claim
+        found[claim.name] = _renewed(claim) if each.is_renewed else claim
     return tuple(found.values())
+
+
+def _renewed(claim: Claim) -> Claim:
+    """The claim that is made for the next pod in place of this one's."""
+    return structs.replace(claim, allocation=None, reserved_for=(), unbound="", has_failed=False)
 
 
 def own_claims(entries: Sequence[PodClaim]) -> frozenset[str]:

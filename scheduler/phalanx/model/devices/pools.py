@@ -72,6 +72,18 @@ class NodeChoice(Struct, frozen=True, gc=False):
     feature: str = ""
     """A feature that the kubelet of the node must declare besides."""
 
+    @property
+    def only_node(self) -> str:
+        """The node of devices that are local to one; empty for others.
+
+        Kubernetes writes it into allocations as a term for the name.
+        """
+        if self.node or self.terms is None or len(self.terms) != 1 or len(self.terms[0].requirements) != 1:
+            return self.node
+        (found,) = self.terms[0].requirements
+        is_name = found.on_field and found.operator == "In" and len(found.values) == 1
+        return found.values[0] if is_name else ""
+
     def allows(self, node: Node) -> bool:
         """Whether the node can use the device."""
         if self.feature and self.feature not in node.declared_features:

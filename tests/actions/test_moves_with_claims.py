@@ -1,0 +1,247 @@
+"""Moves of gangs with claims to devices: old claims end with their pods, new ones get what is held."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import combinations, combinations_with_replacement, product
+from typing import Any, Self
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import Struct
+from msgspec.structs import replace
+from phalanx.model.gangs import GangKind
+
+from tests.actions.test_consolidate import config, recreated, rested
+from tests.actions.test_device_claims import World, allocated
+from tests.builders import Decided
+from tests.examples import holds
+from tests.model.devices import claim_of, device, request
+
+ON = config()
+
+
+class ClaimWorld(World):
+    """Nodes with devices, and gangs of which each pod has a claim to some of them."""
+
+    def with_devices(self, node: str, count: int, nics: int = 0) -> Self:
+        self.nodes(node.split("-")[0], int(node.split("-")[1]) + 1)
+        gpus = [device(f"{node}-x{index}", kind="gpu") for index in range(count)]
+        self.device_slice(node, *gpus, *(device(f"{node}-n{index}", kind="nic") for index in range(nics)))
+        return self
+
+    def add(self, name: str, count: int, devices: int, *, on: Sequence[str] = (), **fields: Any) -> Self:
+        """A gang; members on nodes have the first devices that are free there."""
+        self.gang(name, count, on=list(on), **fields)
+        return self.claim_again(name, devices).allocate(name, devices)
+
+    def claim_again(self, name: str, devices: int, *expressions: str) -> Self:
+        """Each member that waits or runs has a new claim, as the controller makes them."""
+        self.claiming(name, request("r", *expressions, count=devices))
+        return self
+
+    def allocate(self, name: str, devices: int, kind: str = "x") -> Self:
+        for pod in self.members(name):
+            if pod.node is None:
+                continue
+            used = {
+                each.device[2]
+                for claim in self.device_claims.values()
+                for each in (claim.allocation.devices if claim.allocation else ())
+            }
+            names = (f"{pod.node}-{kind}{index}" for index in range(9))
+            free = [each for each in names if each not in used][:devices]
+            results = [
+                {"request": "r", "driver": "gpu.example.com", "pool": pod.node, "device": each}
+                for each in free
+            ]
+            where = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [pod.node]}]}
+            status = {
+                "allocation": {
+                    "devices": {"results": results},
+                    "nodeSelector": {"nodeSelectorTerms": [where]},
+                },
+                "reservedFor": [{"resource": "pods", "name": pod.name, "uid": pod.uid}],
+            }
+            known = self.device_claims[f"{pod.name}-gpu"]
+            self.device_claims[known.name] = replace(
+                claim_of(request(), status=status),
+                namespace="team",
+                name=known.name,
+                uid=known.uid,
+                spec=known.spec,
+                owner=pod.uid,
+            )
+        return self
+
+
+def two_halves(*, second: int = 4, devices: int = 4, large: float = 1, **fields: Any) -> ClaimWorld:
+    """Two nodes with devices, of each of which a gang has one; another gang needs `devices` of a node, and
+    `large` cores."""
+    world = ClaimWorld().with_devices("a-0", 4).with_devices("a-1", second)
+    for index in range(2):
+        world.add(f"half-{index}", 1, 1, on=[f"a-{index}"], **fields)
+    world.gang("cheap", 1, cpu=0.1, on=["a-0"])
+    return world.add("large", 1, devices, cpu=large)
+
+
+def devices_of_moves(decided: Decided) -> dict[str, list[str]]:
+    """What is held for each moved gang, and for the gang that waits."""
+    memory = decided.result.memory
+    held = [(gang, move.devices) for gang, move in memory.moves.items()]
+    held += [(gang, nomination.devices) for gang, nomination in memory.nominations.items()]
+    return {
+        str(gang).removeprefix("gang-"): sorted(each[2] for some in devices.values() for each in some)
+        for gang, devices in held
+    }
+
+
+def test_a_gang_is_moved_so_that_its_devices_are_free() -> None:
+    """A cheaper gang has no devices. So the model must know which gangs have some."""
+    decided = rested(two_halves(second=2)).decide(ON)
+    assert not decided.result.stats.errors
+    assert decided.evicted() == ["half-0-0"]
+    (plan,) = decided.result.plans
+    assert (plan.pods, plan.pods_bound, plan.cost_bound) == (1, 1, plan.cost)
+    assert devices_of_moves(decided) == {
+        "half-0": ["a-1-x1"],
+        "large": ["a-0-x0", "a-0-x1", "a-0-x2", "a-0-x3"],
+    }
+
+
+def test_no_gang_is_moved_where_too_few_devices_are_free() -> None:
+    assert not rested(two_halves(second=1)).decide(ON).evicted()
+
+
+@pytest.mark.parametrize("kind", [GangKind.POD, GangKind.POD_GROUP])
+def test_the_moved_gang_and_the_one_that_waited_get_the_devices_that_are_held(kind: GangKind) -> None:
+    """The claim of the old pod keeps its device for two more cycles. Others may take none meanwhile."""
+    world = two_halves(second=2, kind=kind)
+    world.take(world.terminate(rested(world).decide(ON)).decide(ON))
+    old = world.device_claims.pop("half-0-0-gpu")
+    (name,) = (each for each in recreated(world)._gangs if each.startswith("half-0"))
+    world.claim_again(name, 1)
+    world.device_claims["old"] = replace(old, name="old", uid="uid-old")
+    middle = world.add("late", 1, 1).decide(ON)
+    assert allocated(middle, name) == [("a-1", "a-1-x1")]
+    assert [*middle.placed()] == [name]
+    world.take(middle).allocate(name, 1)
+    middle = world.decide(ON)
+    assert not middle.placed()
+    del world.take(middle).device_claims["old"]
+    world.capacity_version += 1
+    last = world.decide(ON)
+    assert len(allocated(last, "large")) == 4
+    assert "late" not in last.placed()
+
+
+def test_gangs_that_share_a_claim_are_not_moved() -> None:
+    world = two_halves()
+    for index in range(2):
+        world.sharing(f"half-{index}", "shared")
+    assert not rested(world).decide(ON).evicted()
+
+
+def test_a_gang_is_not_moved_while_its_claim_is_reserved_for_another_pod_too() -> None:
+    world = two_halves(devices=0, large=60, cpu=30)
+    assert rested(world).decide(ON).evicted()
+    for index in range(2):
+        claim = world.device_claims[f"half-{index}-0-gpu"]
+        world.device_claims[claim.name] = replace(claim, reserved_for=(*claim.reserved_for, "other"))
+    assert not rested(world).decide(ON).evicted()
+
+
+class Group(Struct, frozen=True):
+    """A gang; each pod has a claim to so many devices. Without nodes it waits."""
+
+    name: str
+    count: int
+    devices: int
+    nic: bool
+    """Whether its claims ask for network devices."""
+
+
+NODES = {"a-0": (3, 1), "a-1": (3, 2), "a-2": (2, 1)}
+"""For each node, how many devices of both kinds it has."""
+
+Places = dict[str, tuple[str, ...]]
+
+
+def is_right(groups: Sequence[Group], places: Places) -> bool:
+    """Whether each node has enough devices of each kind."""
+    used: Counter[tuple[str, bool]] = Counter()
+    for group in groups:
+        for node in places.get(group.name, ()):
+            used[node, group.nic] += group.devices
+    return all(used[node, nic] <= NODES[node][nic] for node, nic in product(NODES, (False, True)))
+
+
+def fewest_moved(groups: Sequence[Group], places: Places) -> int | None:
+    """The fewest pods of running gangs to move so that all gangs fit; None if it is impossible."""
+    found = [
+        sum(len(places[name]) for name in some)
+        for size in range(len(places) + 1)
+        for some in combinations(places, size)
+        if any(_placed(groups, {name: nodes for name, nodes in places.items() if name not in some}))
+    ]
+    return min(found, default=None)
+
+
+def _placed(groups: Sequence[Group], places: Places) -> Iterator[bool]:
+    group = next((group for group in groups if group.name not in places), None)
+    if group is None:
+        yield True
+        return
+    for nodes in combinations_with_replacement(NODES, group.count):
+        more = {**places, group.name: nodes}
+        if is_right(groups, more):
+            yield from _placed(groups, more)
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[list[Group], Places]:
+    """Up to five running gangs of one or two pods, and one that waits."""
+    groups: list[Group] = []
+    places: Places = {}
+    for index in range(draw(st.integers(3, 5))):
+        nodes = tuple(draw(st.lists(st.sampled_from(sorted(NODES)), min_size=1, max_size=2)))
+        group = Group(f"g{index}", len(nodes), draw(st.sampled_from((1, 1, 2))), draw(st.booleans()))
+        if is_right([*groups, group], {**places, group.name: nodes}):
+            groups.append(group)
+            places[group.name] = nodes
+    nic = draw(st.sampled_from((False, False, True)))
+    return [*groups, Group("large", 1, draw(st.sampled_from((2,) if nic else (3, 2))), nic)], places
+
+
+@given(cases())
+@holds(10)
+def test_the_fewest_gangs_with_claims_are_moved(case: tuple[list[Group], Places]) -> None:
+    """A plan is found if there is one, moves the fewest pods, and holds devices that nobody uses."""
+    groups, places = case
+    world = ClaimWorld()
+    for node, (gpus, nics) in NODES.items():
+        world.with_devices(node, gpus, nics)
+    for group in groups:
+        kind, on = 'kind == "nic"' if group.nic else 'kind == "gpu"', places.get(group.name, ())
+        world.gang(group.name, group.count, on=list(on), kind=GangKind.POD_GROUP)
+        world.claim_again(group.name, group.devices, f'device.attributes["gpu.example.com"].{kind}')
+        world.allocate(group.name, group.devices, "n" if group.nic else "x")
+    fewest, decided = fewest_moved(groups, places), rested(world).decide(ON)
+    assert not decided.result.stats.errors
+    assert ("large" in decided.placed()) == (fewest == 0)
+    plans = decided.result.plans
+    assert [plan.pods for plan in plans] == ([fewest] if fewest else [])
+    held = devices_of_moves(decided)
+    moved = [move.group.removeprefix("team/") for plan in plans for move in plan.moves]
+    stays = [
+        each.device[2]
+        for claim in world.device_claims.values()
+        if claim.allocation is not None and claim.name.rsplit("-", 2)[0] not in moved
+        for each in claim.allocation.devices
+    ]
+    names = [each for some in held.values() for each in some] + stays
+    assert len(names) == len({*names})
+    sizes = {group.name: group.count * group.devices for group in groups}
+    assert {name: len(some) for name, some in held.items()} == {
+        name: sizes[name] for name in (*moved, *(["large"] if plans else []))
+    }
