@@ -1,4 +1,4 @@
-"""Runs whose jobs claim volumes and devices, also by extended resources, under every kind of fault: no check is violated."""
+"""Runs whose jobs claim volumes and devices, under every kind of fault: no check is violated."""
 
 from typing import Final
 
