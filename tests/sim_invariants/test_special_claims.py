@@ -4,12 +4,18 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from msgspec import structs
+from phalanx.model.devices.cluster import NO_DEVICES
+from phalanx.model.names import NodeName
+from phalanx.model.nodes import Node, NodeState
+from phalanx.model.snapshot import Snapshot
 from phalanx_simulator.embedded.controllers.resource_claims import CLAIMS, EXTENDED, serve
 from phalanx_simulator.embedded.manifests import node, pod
 from phalanx_simulator.embedded.store import Key, Object
 from phalanx_simulator.invariants.binds import NodeCapacityIsRespected
 from phalanx_simulator.invariants.bounds import RESERVED_S
 from phalanx_simulator.invariants.claim_coverage import ClaimCoverage
+from phalanx_simulator.invariants.claim_facts import is_of_devices
 from phalanx_simulator.invariants.special_claims import SpecialClaimsFollowPods
 
 from tests.sim_invariants.stage import Actor, Stage, play, violations
@@ -213,3 +219,14 @@ def test_coverage_points() -> None:
         "special-claim-refused": 1,
         "special-claim-used": 1,
     }
+
+
+def test_amounts_of_devices_are_compared_only_on_nodes_that_offer_the_resource() -> None:
+    offers = {"a": {}, "b": {NIC: 2}}
+    nodes = {
+        NodeName(each): NodeState(Node(NodeName(each), each, {}, allocatable=offers[each])) for each in offers
+    }
+    devices = structs.replace(NO_DEVICES, extended={NIC: "nic"})
+    snapshot = Snapshot(now=0, seed=0, nodes=nodes, devices=devices)
+    assert [is_of_devices(NIC, NodeName(each), snapshot) for each in offers] == [True, False]
+    assert not is_of_devices("cpu", NodeName("a"), snapshot)

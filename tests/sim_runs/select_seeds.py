@@ -78,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--candidates", type=int, default=200, help="seeds 0 to N - 1")
     parser.add_argument("--repeats", type=int, default=1, help="seeds that reach each point")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
-    parser.add_argument("--store", type=Path, help="file with the candidates that were played")
+    parser.add_argument("--store", type=Path, help="file with candidates that were played")
     asked = parser.parse_args(arguments)
     known = {each.seed: each for each in stored(asked.store)}
     missing = [seed for seed in range(asked.candidates) if seed not in known]
@@ -86,7 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for played in pool.map(_play, missing):
             known[played.seed] = played
             store(asked.store, played)
-    write(selection_of([known[seed] for seed in range(asked.candidates)], asked.repeats))
+    write(selection_of([known[seed] for seed in sorted(known)], asked.repeats))
     return 0
 
 
