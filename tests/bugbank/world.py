@@ -8,6 +8,7 @@ from tests.bugbank.world_evictions import EVICTIONS
 from tests.bugbank.world_input import INPUT
 from tests.bugbank.world_nodes import NODES
 from tests.bugbank.world_queues import QUEUES
+from tests.bugbank.world_special_claims import SPECIAL_CLAIMS
 from tests.bugbank.world_status import STATUS
 from tests.bugbank.world_tolerance import TOLERANCE
 from tests.bugbank.world_topology import TOPOLOGY
@@ -25,4 +26,5 @@ WORLD: Final[tuple[Mutant, ...]] = (
     *TOLERANCE,
     *VOLUMES,
     *DEVICES,
+    *SPECIAL_CLAIMS,
 )

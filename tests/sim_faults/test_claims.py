@@ -4,11 +4,21 @@ import asyncio
 from typing import Any
 
 import pytest
-from phalanx_simulator.campaigns.claims import DEVICE_DRIVER, DISK_DRIVER, LOCAL, PROVISIONED, manifests
+from phalanx_simulator.campaigns.claims import (
+    DEVICE_DRIVER,
+    DISK_DRIVER,
+    EXTENDED,
+    LOCAL,
+    PROVISIONED,
+    manifests,
+)
 from phalanx_simulator.embedded.controllers.device_driver import DeviceDriver
 from phalanx_simulator.embedded.controllers.ephemeral_claims import EphemeralClaims
 from phalanx_simulator.embedded.controllers.provisioner import LocalVolumes, Provisioner
 from phalanx_simulator.embedded.controllers.resource_claims import CLAIMS as DEVICE_CLAIMS
+from phalanx_simulator.embedded.controllers.resource_claims import (
+    EXTENDED as EXTENDED_CLAIM,
+)
 from phalanx_simulator.embedded.controllers.resource_claims import SLICES, ResourceClaims, serve
 from phalanx_simulator.embedded.controllers.volumes import CLAIMS, VOLUMES
 from phalanx_simulator.embedded.manifests import pod
@@ -246,6 +256,77 @@ def test_a_pod_that_is_deleted_while_it_waits_for_its_claims_has_failed(play: Pl
         await asyncio.sleep(1)
         uid = cluster.get("Pod", "p", "default")["metadata"]["uid"]
         cluster.client.delete(Key("pods", "default", "p"), uid=uid)
+        await asyncio.sleep(5)
+        assert cluster.get("Pod", "p", "default")["status"]["phase"] == "Failed"
+
+    play(scenario)
+
+
+def special(cluster: FaultCluster, name: str, *, is_named: bool = True) -> None:
+    """A pod that requests the extended resource, with its claim, as a scheduler makes it."""
+    cluster.create(pod(name, requests={"cpu": "1", EXTENDED: "1"}))
+    uid = cluster.get("Pod", name, "default")["metadata"]["uid"]
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": uid, "controller": True}
+    meta = {"name": f"{name}-claim", "annotations": {EXTENDED_CLAIM: "true"}, "ownerReferences": [owner]}
+    document = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": meta, "spec": {}}
+    finalizers = {
+        **document,
+        "metadata": {**meta, "finalizers": ["resource.kubernetes.io/delete-protection"]},
+    }
+    cluster.client.create(DEVICE_CLAIMS, "default", finalizers)
+    user = {"resource": "pods", "name": name, "uid": uid}
+    key = Key(DEVICE_CLAIMS, "default", f"{name}-claim")
+    cluster.client.update_status(key, allocation={"devices": {"results": []}}, reservedFor=[user])
+    if is_named:
+        mapping = {"containerName": "main", "resourceName": EXTENDED, "requestName": "r"}
+        status = {"resourceClaimName": f"{name}-claim", "requestMappings": [mapping]}
+        cluster.client.update_status(Key("pods", "default", name), extendedResourceClaimStatus=status)
+
+
+def test_a_pod_uses_devices_for_an_extended_resource_and_gives_them_back(play: Play) -> None:
+    """Its node does not offer the resource. The claim is deleted when the pod has ended."""
+
+    async def scenario(cluster: FaultCluster) -> None:
+        equipped(cluster)
+        special(cluster, "p")
+        task = cluster.start("claims-refused", "a", seconds=20)
+        await asyncio.sleep(1)
+        cluster.bind("p", "a")
+        await asyncio.sleep(10)
+        assert cluster.get("Pod", "p", "default")["status"]["phase"] == "Pending"
+        await task
+        await asyncio.sleep(5)
+        assert cluster.get("Pod", "p", "default")["status"]["phase"] == "Running"
+        assert len(cluster.client.keys(DEVICE_CLAIMS)) == 1
+        cluster.client.update_status(Key("pods", "default", "p"), phase="Succeeded")
+        await asyncio.sleep(5)
+        assert cluster.client.keys(DEVICE_CLAIMS) == []
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+def test_a_claim_for_extended_resources_is_deleted_with_its_pod(play: Play, is_named: bool) -> None:
+    """Also if the status of the pod does not name it: then the garbage collector deletes it."""
+
+    async def scenario(cluster: FaultCluster) -> None:
+        equipped(cluster)
+        special(cluster, "p", is_named=is_named)
+        await asyncio.sleep(5)
+        assert len(cluster.client.keys(DEVICE_CLAIMS)) == 1
+        uid = cluster.get("Pod", "p", "default")["metadata"]["uid"]
+        cluster.client.delete(Key("pods", "default", "p"), uid=uid)
+        await asyncio.sleep(5)
+        assert cluster.client.keys(DEVICE_CLAIMS) == []
+
+    play(scenario)
+
+
+def test_a_kubelet_rejects_a_pod_without_devices_for_what_its_node_does_not_offer(play: Play) -> None:
+    async def scenario(cluster: FaultCluster) -> None:
+        equipped(cluster)
+        cluster.create(pod("p", requests={"cpu": "1", EXTENDED: "1"}))
+        cluster.bind("p", "a")
         await asyncio.sleep(5)
         assert cluster.get("Pod", "p", "default")["status"]["phase"] == "Failed"
 

@@ -1,4 +1,4 @@
-"""S26 to S28 and L14 report violations of a history, and nothing for a similar valid one."""
+"""S26 to S29 and L14 report violations of a history, and nothing for a similar valid one."""
 
 from typing import Any
 

@@ -31,7 +31,7 @@ class Selection(Struct, frozen=True, rename="camel"):
     """What `seeds.json` holds."""
 
     candidates: int
-    """Seeds 0 to this one were played."""
+    """How many seeds were played."""
     repeats: int
     """Each point is reached by this many selected seeds, or by all candidates that reach it."""
     candidate_cpu_s: float

@@ -1,9 +1,10 @@
-"""`python -m tests.sim_runs.select_seeds`: choose few seeds that reach all that many seeds reach.
+"""`python -m tests.sim_runs.select_seeds`: choose the cheapest seeds that reach all that many seeds reach.
 
-Plays the candidates with all checks and selects seeds by the greedy algorithm for weighted set multicover:
-the next seed is the one that adds most points per CPU second, until each point is reached `--repeats` times,
-or by every candidate that reaches it. Redundant seeds are dropped afterwards. Writes `seeds.json`.
-Takes about twenty CPU minutes for 200 candidates.
+Plays the candidates with all checks, and selects seeds by weighted set multicover with CP-SAT: each point is
+reached `--repeats` times, or by every candidate that reaches it, and the CPU seconds are minimal. Writes
+`seeds.json`. With `--store FILE` each candidate is written to the file as soon as it was played, and those
+that are there are not played again: delete the file when the scheduler or the simulator has changed. Takes
+about twenty CPU minutes for 200 candidates.
 """
 
 import argparse
@@ -11,14 +12,19 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
 
 import msgspec
 from msgspec import Struct
+from ortools.sat.python import cp_model
 from phalanx.observe.logs import configure_logs
 
 from tests.sim_runs.seeds import PATH, Selection, points_of, run
+
+SOLVER_S = 120.0
+"""Seconds for the selection; it takes a few."""
 
 
 class Played(Struct, frozen=True):
@@ -30,29 +36,25 @@ class Played(Struct, frozen=True):
 
 
 def select(candidates: Sequence[Played], repeats: int) -> list[Played]:
-    """Return the selected candidates, the most valuable first."""
-    reached = Counter(point for played in candidates for point in played.points)
-    wanted = {point: min(repeats, count) for point, count in reached.items()}
-    left, selected = list(candidates), list[Played]()
-    missing = dict(wanted)
-    while any(missing.values()):
-        best = max(left, key=lambda played: sum(missing[point] > 0 for point in played.points) / played.cpu_s)
-        left.remove(best)
-        selected.append(best)
-        for point in best.points:
-            missing[point] = max(0, missing[point] - 1)
-    return _without_redundant(selected, wanted)
-
-
-def _without_redundant(selected: Sequence[Played], wanted: Mapping[str, int]) -> list[Played]:
-    """Drop seeds, the most expensive first, that later choices made unnecessary."""
-    kept = list(selected)
-    reached = Counter(point for played in kept for point in played.points)
-    for played in sorted(selected, key=lambda played: -played.cpu_s):
-        if all(reached[point] > wanted[point] for point in played.points):
-            kept.remove(played)
-            reached.subtract(played.points)
-    return kept
+    """Return the selected candidates, the cheapest first."""
+    reaching: dict[str, list[int]] = {}
+    for index, played in enumerate(candidates):
+        for point in sorted(played.points):
+            reaching.setdefault(point, []).append(index)
+    model = cp_model.CpModel()
+    chosen = [model.new_bool_var(f"{played.seed}") for played in candidates]
+    for indexes in reaching.values():
+        model.add(sum(chosen[index] for index in indexes) >= min(repeats, len(indexes)))
+    model.minimize(
+        sum(round(1000 * played.cpu_s) * var for played, var in zip(candidates, chosen, strict=True))
+    )
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = 1
+    solver.parameters.max_time_in_seconds = SOLVER_S
+    if solver.solve(model) not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        raise AssertionError("all candidates together reach every point")
+    found = [played for played, var in zip(candidates, chosen, strict=True) if solver.boolean_value(var)]
+    return sorted(found, key=lambda played: (played.cpu_s, played.seed))
 
 
 def selection_of(candidates: Sequence[Played], repeats: int) -> Selection:
@@ -71,16 +73,34 @@ def selection_of(candidates: Sequence[Played], repeats: int) -> Selection:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit with 1, and write nothing, when a candidate violates a check."""
+    """Exit with an error, and write nothing, when a candidate violates a check."""
     parser = argparse.ArgumentParser(prog="python -m tests.sim_runs.select_seeds", description=__doc__)
     parser.add_argument("--candidates", type=int, default=200, help="seeds 0 to N - 1")
     parser.add_argument("--repeats", type=int, default=1, help="seeds that reach each point")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
+    parser.add_argument("--store", type=Path, help="file with candidates that were played")
     asked = parser.parse_args(arguments)
+    known = {each.seed: each for each in stored(asked.store)}
+    missing = [seed for seed in range(asked.candidates) if seed not in known]
     with ProcessPoolExecutor(asked.jobs) as pool:
-        candidates = list(pool.map(_play, range(asked.candidates)))
-    write(selection_of(candidates, asked.repeats))
+        for played in pool.map(_play, missing):
+            known[played.seed] = played
+            store(asked.store, played)
+    write(selection_of([known[seed] for seed in sorted(known)], asked.repeats))
     return 0
+
+
+def stored(path: Path | None) -> Iterator[Played]:
+    """The candidates that the file has, one on each line."""
+    if path is not None and path.exists():
+        yield from msgspec.json.Decoder(Played).decode_lines(path.read_bytes())
+
+
+def store(path: Path | None, played: Played) -> None:
+    """Append a candidate to the file."""
+    if path is not None:
+        with path.open("ab") as file:
+            file.write(msgspec.json.encode(played, order="deterministic") + b"\n")
 
 
 def write(found: Selection) -> None:

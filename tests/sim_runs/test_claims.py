@@ -8,8 +8,8 @@ from phalanx_simulator.runs.scenarios import Request, scenario_of
 from phalanx_simulator.runs.simulation import simulate
 
 REACHED: Final = {
-    2: {"devices-reserved", "volume-provisioned", "volume-reserved"},
-    5: {"claim-shared", "claims-refused", "devices-reserved"},
+    2: {"devices-reserved", "special-claim-used", "volume-provisioned"},
+    6: {"devices-reserved", "special-claim-given-back", "special-claim-used"},
 }
 """By seed, coverage points that show what its jobs had."""
 

@@ -10,6 +10,7 @@ from phalanx_simulator.embedded.manifests import queue
 from phalanx_simulator.faults.fault import Fault
 from phalanx_simulator.faults.kinds import REQUESTS, WRITES
 from phalanx_simulator.invariants.calls import Call, Stage
+from phalanx_simulator.invariants.catalogue import ALL_CHECKS
 from phalanx_simulator.invariants.check import Check
 from phalanx_simulator.runs.scenarios import Request, scenario_of
 from phalanx_simulator.runs.simulation import simulate
@@ -95,3 +96,27 @@ MISSES = (
 
 def test_only_faults_with_an_effect_are_counted() -> None:
     assert counted(*HITS, *MISSES) == {"F3": 1, "F4": 1, "F5": 1, "F6": 1, "F9": 1}
+
+
+def test_faults_hit_the_claims_that_a_scheduler_makes() -> None:
+    after = {"replica": "leader"}
+    hits = (
+        Fault("F14", "claim-leader-kill", 1.0, seconds=120, settings={**after, "after": "made"}),
+        Fault("F14", "claim-leader-kill", 60.0, seconds=120, settings={**after, "after": "allocated"}),
+        Fault(
+            "F14",
+            "claim-error",
+            1.0,
+            seconds=120,
+            settings={"request": "POST resourceclaims", "permille": 500, "effect": "refused"},
+        ),
+    )
+    scenario = scenario_of(replace(QUIET, hours=0.05, workload="claims"), checks=ALL_CHECKS)
+    summary = simulate(replace(scenario, faults=hits))
+    assert summary.faults == {"F14": 3}
+    assert summary.violations == ()
+    assert summary.coverage.keys() >= {
+        "special-claim-refused",
+        "special-claim-used",
+        "special-claim-left-by-leader",
+    }

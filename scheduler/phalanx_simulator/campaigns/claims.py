@@ -2,7 +2,7 @@
 
 Each node has space for provisioned volumes, a few local volumes, and devices of a driver. Each block has
 channels, which all its nodes can use. Every claim is of a gang's member, except that of a channel, which all
-members share.
+members share. The devices of nodes also satisfy an extended resource, which no node offers.
 """
 
 from collections.abc import Iterable, Iterator
@@ -22,6 +22,8 @@ PROVISIONED: Final = "provisioned"
 LOCAL: Final = "local"
 SPACE_GIB: Final = 120
 """On each node: enough for eight small volumes, not for eight large ones."""
+EXTENDED: Final = "sim.example/nic"
+"""The extended resource that devices satisfy."""
 DEVICES: Final = 6
 """On each node: fewer than the pods that its GPUs allow."""
 PROVISIONING_S: Final = 2.0
@@ -43,10 +45,15 @@ _REQUESTED: Final = (
     ("device",),
     ("device",),
     ("channel",),
+    ("extended",),
+    ("extended",),
     ("volume", "device"),
+    ("volume", "extended"),
     ("local", "channel"),
 )
 """What a job claims; one of them is drawn."""
+_COUNTS: Final = ("1", "1", "2")
+"""Devices for which a pod requests the extended resource."""
 
 
 def manifests(nodes: Iterable[Object], *, block: str) -> Iterator[Object]:
@@ -73,7 +80,8 @@ def manifests(nodes: Iterable[Object], *, block: str) -> Iterator[Object]:
             yield _local_volume(f"{meta['name']}-{number}", meta["name"], size)
     for name, driver in ((_NIC, DEVICE_DRIVER), (_CHANNEL, CHANNEL_DRIVER)):
         selectors = [{"cel": {"expression": f'device.driver == "{driver}"'}}]
-        yield _device_object("DeviceClass", name, {"selectors": selectors}, namespace="")
+        extended = {"extendedResourceName": EXTENDED} if name == _NIC else {}
+        yield _device_object("DeviceClass", name, {"selectors": selectors, **extended}, namespace="")
     yield _device_object("ResourceClaimTemplate", _TEMPLATE, {"spec": _request(_NIC)})
     for name in blocks:
         yield _channels(name, block)
@@ -118,7 +126,7 @@ def _channels(name: str, label: str) -> Object:
 
 def with_claims(made: tuple[Object, ...], random: Random) -> tuple[Object, ...]:
     """The manifests of a job, which is the last of them, with what it claims."""
-    asked, size = random.choice(_REQUESTED), random.choice(_SIZES)
+    asked, size, count = random.choice(_REQUESTED), random.choice(_SIZES), random.choice(_COUNTS)
     job = deepcopy(made[-1])
     name, pods = job["metadata"]["name"], job["spec"]["template"]["spec"]
     more: list[Object] = []
@@ -127,6 +135,9 @@ def with_claims(made: tuple[Object, ...], random: Random) -> tuple[Object, ...]:
             pods["volumes"] = [_volume(PROVISIONED if each == "volume" else LOCAL, size)]
         elif each == "device":
             pods["resourceClaims"] = [{"name": _NIC, "resourceClaimTemplateName": _TEMPLATE}]
+        elif each == "extended":
+            for amounts in pods["containers"][0]["resources"].values():
+                amounts[EXTENDED] = count
         else:
             pods["resourceClaims"] = [{"name": _CHANNEL, "resourceClaimName": name}]
             more.append(_device_object("ResourceClaim", name, _request(_CHANNEL)))

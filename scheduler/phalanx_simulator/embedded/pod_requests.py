@@ -36,6 +36,28 @@ def requests_of(pod: Object) -> Resources:
     return add(add(_maximum(add(total, sidecars), peak), overhead), {PODS: 1})
 
 
+def requests_of_node(pod: Object) -> Resources:
+    """What a pod requests of its node: without the extended resources for which it has devices.
+
+    As a kubelet, it reads from the status of the pod which container has devices for which resource.
+    """
+    status = pod.get("status", {}).get("extendedResourceClaimStatus") or {}
+    found = {(each["containerName"], each["resourceName"]) for each in status.get("requestMappings") or ()}
+    if not found:
+        return requests_of(pod)
+    spec = {**pod["spec"]}
+    for part in ("containers", "initContainers"):
+        spec[part] = [_without(each, found) for each in spec.get(part) or ()]
+    return requests_of({**pod, "spec": spec})
+
+
+def _without(container: Object, found: set[tuple[str, str]]) -> Object:
+    resources = container.get("resources", {})
+    asked = resources.get("requests") or {}
+    left = {name: amount for name, amount in asked.items() if (container["name"], name) not in found}
+    return {**container, "resources": {**resources, "requests": left}}
+
+
 def allocatable_of(node: Object) -> Resources:
     """Allocatable resources of the node."""
     offered = node.get("status", {}).get("allocatable") or {}

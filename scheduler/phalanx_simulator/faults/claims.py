@@ -11,6 +11,8 @@ The kinds, each undone after its duration:
 | driver-stopped | the slices of the targets are withdrawn |
 | claims-refused | kubelets of the targets cannot prepare claims |
 | volume-taken | count: local volumes without a claim that another client takes, or removes |
+
+`faults/schedulers.py` injects other kinds of F14, which affect requests and leaders.
 """
 
 from collections.abc import Callable, Mapping

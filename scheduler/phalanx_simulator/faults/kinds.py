@@ -17,6 +17,8 @@ The kinds of REMOTE affect API requests, watches and leaders; `faults/schedulers
 | leader-kill, leader-pause, partition | replica (leader, follower) |
 | clock-jump | replica, by_s |
 | clock-rate | replica, percent that is added to the speed |
+| claim-error, claim-lost | as api-error and api-lost, for writes of ResourceClaims |
+| claim-leader-kill | after (made, allocated): the leader is killed after this step of a ResourceClaim |
 
 A request is a method and a resource, empty for all. WATCH is the request that opens a watch; open watches are
 cut so that it is sent.
@@ -121,6 +123,10 @@ _REQUESTS: Final[Mapping[str, Values]] = {
     "permille": (50, 200, 500, 1000),
 }
 _WRITE_REQUESTS: Final[Mapping[str, Values]] = {**_REQUESTS, "request": WRITES}
+_CLAIM_WRITES: Final[Mapping[str, Values]] = {
+    **_REQUESTS,
+    "request": ("POST resourceclaims", "PATCH resourceclaims", "DELETE resourceclaims"),
+}
 _WATCH: Final[Mapping[str, Values]] = {"resource": _WATCHED}
 _REPLICA: Final[Mapping[str, Values]] = {"replica": ("leader", "follower")}
 _LEADER: Final[Mapping[str, Values]] = {"replica": ("leader",)}
@@ -167,6 +173,18 @@ REMOTE: Final[Mapping[str, Kind]] = {
     "partition": Kind("F5", (1, 120), settings=_REPLICA),
     "clock-jump": Kind("F5", settings={**_REPLICA, "by_s": (-3600, -60, 60, 3600)}),
     "clock-rate": Kind("F5", (60, 600), settings={**_REPLICA, "percent": (-10, -1, 1, 10)}),
+    "claim-error": Kind(
+        "F14",
+        (5, 60),
+        settings={
+            **_CLAIM_WRITES,
+            "effect": ("refused", "applied-but-refused"),
+            "status": _STATUSES,
+            "retry_after_s": (1, 10),
+        },
+    ),
+    "claim-lost": Kind("F14", (5, 60), settings={**_CLAIM_WRITES, "effect": ("lost", "applied-but-lost")}),
+    "claim-leader-kill": Kind("F14", (120, 120), settings={"after": ("made", "allocated"), **_LEADER}),
 }
 
 _NODES: Final[Mapping[str, Kind]] = {
@@ -353,7 +371,7 @@ INJECTORS: Final[Mapping[str, Injector]] = {
     **competing_work.INJECTORS,
     **claims.INJECTORS,
 }
-"""By kind. `schedulers.REMOTE_INJECTORS` has those of F3 to F5 (network, API, watches, leaders)."""
+"""By kind. `schedulers.REMOTE_INJECTORS` has those of the network, the API, watches and leaders."""
 
 
 async def inject(fault: Fault, context: FaultContext) -> None:

@@ -47,7 +47,7 @@ PROFILES: Final[Mapping[str, Mapping[str, float]]] = {
 CLAIM_FAULTS: Final[Mapping[str, float]] = {"none": 0, "calm": 1, "storm": 60}
 """Faults of F14 an hour, in runs with claims. The other profiles have `_CLAIM_FAULTS`."""
 
-_CLAIM_FAULTS: Final = 24
+_CLAIM_FAULTS: Final = 48
 
 
 def plan(profile: str, *, random: Random, nodes: Iterable[Object], hours: float) -> tuple[Fault, ...]:

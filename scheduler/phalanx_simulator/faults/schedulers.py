@@ -1,19 +1,22 @@
-"""F3, F4, F5: faults between schedulers and API server, and of the schedulers themselves.
+"""F3, F4, F5, part of F14: faults between schedulers and API server, and of the schedulers themselves.
 
 The kinds and their settings are listed in `faults/kinds.py`. Faults of requests and watches
 affect every replica.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Final
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from typing import Any, Final
 
+from phalanx_simulator.embedded.controllers.resource_claims import CLAIMS, EXTENDED
+from phalanx_simulator.embedded.store import Change, ChangeType
 from phalanx_simulator.faults.fault import Fault
 from phalanx_simulator.hosts.host import State
 from phalanx_simulator.hosts.network import WATCH, Effect, Network, Rule
 from phalanx_simulator.hosts.replica import Process, Replica
 from phalanx_simulator.runs.world import World
 
-Sleep = Callable[[float], Awaitable[None]]
+Sleep = Callable[[float], Coroutine[Any, Any, None]]
 
 RemoteInjector = Callable[[Fault, World, Sleep], Awaitable[bool]]
 """Injects the fault, waits for its duration, undoes it. Returns whether it affected anything."""
@@ -131,6 +134,37 @@ async def _kill(fault: Fault, world: World, sleep: Sleep) -> bool:
     return process is not None
 
 
+async def _kill_at_claim(fault: Fault, world: World, sleep: Sleep) -> bool:
+    """Kill the leader as soon as the next ResourceClaim is made or allocated, within the fault's duration."""
+    seen, is_step = asyncio.Event(), _CLAIM_STEPS[fault.text("after")]
+    unsubscribe = world.client.subscribe(CLAIMS, lambda change: seen.set() if is_step(change) else None)
+    waits = [asyncio.ensure_future(each) for each in (seen.wait(), sleep(fault.seconds))]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        unsubscribe()
+        for each in waits:
+            each.cancel()
+    return seen.is_set() and await _kill(fault, world, sleep)
+
+
+def _is_made(change: Change) -> bool:
+    """Whether a scheduler made a claim, for extended resources."""
+    annotations = change.entry.data["metadata"].get("annotations") or {}
+    return change.type is ChangeType.ADDED and annotations.get(EXTENDED) == "true"
+
+
+def _is_allocated(change: Change) -> bool:
+    """Whether a claim was just allocated."""
+    if change.type is ChangeType.DELETED or change.previous is None:
+        return False
+    now, before = (each.data.get("status", {}).get("allocation") for each in (change.entry, change.previous))
+    return bool(now) and not before
+
+
+_CLAIM_STEPS: Final[Mapping[str, Callable[[Change], bool]]] = {"made": _is_made, "allocated": _is_allocated}
+
+
 async def _pause(fault: Fault, world: World, sleep: Sleep) -> bool:
     process = _running(_replica(fault, world))
     if process is not None:
@@ -202,4 +236,7 @@ REMOTE_INJECTORS: Final[Mapping[str, RemoteInjector]] = {
     "partition": _partition,
     "clock-jump": _clock_jump,
     "clock-rate": _clock_rate,
+    "claim-error": _on_requests(None),
+    "claim-lost": _on_requests(None),
+    "claim-leader-kill": _kill_at_claim,
 }

@@ -7,6 +7,7 @@ from phalanx.model.resources import Resources
 from phalanx_simulator.invariants.bounds import LATE_LANDING_S
 from phalanx_simulator.invariants.calls import Call, Stage
 from phalanx_simulator.invariants.check import Check, CheckContext
+from phalanx_simulator.invariants.claim_facts import extended_resources
 from phalanx_simulator.invariants.facts import TOPOLOGY_UNKNOWN, NodeFact, PodFact
 from phalanx_simulator.invariants.history import Unknown
 from phalanx_simulator.invariants.truth import Truth
@@ -54,7 +55,8 @@ class NodeCapacityIsRespected(Check):
 
     The sender's state is the pods that it has received and all binds that it has sent. In the API a bind may
     exceed the allocatable when it was applied so late that its sender had to consider it lost, or when the
-    allocatable was larger at some moment since the sender's state.
+    allocatable was larger at some moment since the sender's state. An extended resource that devices satisfy
+    counts only on nodes that offer it: S29 checks the devices.
     """
 
     name = "S2"
@@ -87,7 +89,7 @@ class NodeCapacityIsRespected(Check):
         for other in self._known_on(call, revision):
             _add(used, other.used)
         _add(used, pod.used)
-        for resource, short in _excess(pod.used, used, allocatable):
+        for resource, short in self._excess(pod.used, used, allocatable):
             self.violated(pod, f"{call.host} knew that {call.node} lacks {short} of {resource} for it")
 
     def _known_on(self, call: Call, revision: int) -> Iterator[PodFact]:
@@ -112,8 +114,20 @@ class NodeCapacityIsRespected(Check):
         if late_s > LATE_LANDING_S or not self.context.single_writer or pod is None or not pod.used:
             return
         used = self.truth.used.get(call.node, {})
-        for resource, short in _excess(pod.used, used, self._largest_allocatable(call)):
+        for resource, short in self._excess(pod.used, used, self._largest_allocatable(call)):
             self.violated(pod, f"bound to {call.node}, which lacks {short} of {resource}")
+
+    def _excess(
+        self, requested: Resources, used: Resources, allocatable: Resources
+    ) -> Iterator[tuple[str, int]]:
+        """Overcommitted amounts of the resources that the pod itself requests."""
+        for resource, amount in requested.items():
+            short = used.get(resource, 0) - allocatable.get(resource, 0)
+            if amount > 0 and short > 0 and not self._is_of_devices(resource, allocatable):
+                yield resource, short
+
+    def _is_of_devices(self, resource: str, allocatable: Resources) -> bool:
+        return not allocatable.get(resource) and resource in extended_resources(self.context.store)
 
     def _largest_allocatable(self, call: Call) -> Resources:
         """The largest allocatable amount of each resource since the sender's state."""
@@ -127,14 +141,6 @@ class NodeCapacityIsRespected(Check):
 def _add(used: dict[str, int], requests: Resources | None) -> None:
     for resource, amount in (requests or {}).items():
         used[resource] = used.get(resource, 0) + amount
-
-
-def _excess(requested: Resources, used: Resources, allocatable: Resources) -> Iterator[tuple[str, int]]:
-    """Overcommitted amounts of the resources that the pod itself requests."""
-    for resource, amount in requested.items():
-        short = used.get(resource, 0) - allocatable.get(resource, 0)
-        if amount > 0 and short > 0:
-            yield resource, short
 
 
 class NodeAllowsPod(Check):

@@ -38,6 +38,7 @@ from phalanx_simulator.invariants.processes import (
     SyncedBeforeDeciding,
 )
 from phalanx_simulator.invariants.restarts import RestartsComplete
+from phalanx_simulator.invariants.special_claims import SpecialClaimsFollowPods
 from phalanx_simulator.invariants.statuses import QueueUsageIsCorrect, StatusIsCorrect
 from phalanx_simulator.invariants.volumes import NoEndlessVolumeWait, VolumesAreBound
 from phalanx_simulator.invariants.writes import Fencing, LeastPrivilege, Preconditions
@@ -79,6 +80,7 @@ ALL_CHECKS: Final[tuple[type[Check], ...]] = (
     NoEndlessVolumeWait,
     DevicesHaveOneUser,
     ClaimsAreGivenBack,
+    SpecialClaimsFollowPods,
     ClaimCoverage,
     BindCoverage,
     WriteCoverage,

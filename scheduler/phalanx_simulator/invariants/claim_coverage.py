@@ -18,12 +18,16 @@ from phalanx_simulator.invariants.claim_facts import (
     device_claims_of,
     devices_of,
     found,
+    is_special,
+    owner_of,
     volume_claims_of,
 )
 from phalanx_simulator.invariants.truth import Truth
 
 _LATE_S: Final = 60.0
 _REFUSED_S: Final = 5.0
+_CONFLICT: Final = 409
+_CREATED: Final = ("201", str(_CONFLICT))
 _PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
 
 
@@ -79,6 +83,8 @@ class ClaimCoverage(Check):
                 self.reached("device-tainted")
 
     def on_call(self, call: Call) -> None:
+        if call.key.resource == DEVICE_CLAIMS and call.verb == "create":
+            self._claim_created(call)
         if not call.succeeded or call.stage is not Stage.LANDED:
             return
         if call.key in self._unselected and call.is_write:
@@ -86,10 +92,19 @@ class ClaimCoverage(Check):
             self.reached("volume-given-up")
         elif call.is_bind:
             self._pod_bound(call)
+        elif call.key.resource == DEVICE_CLAIMS and call.verb == "delete":
+            self.reached("special-claim-given-back")
         elif call.key.resource == DEVICE_CLAIMS and call.is_write:
             status = call.body.get("status") or {}
             if "allocation" in status and status["allocation"] is None:
                 self.reached("devices-given-back")
+
+    def _claim_created(self, call: Call) -> None:
+        if call.stage is Stage.LANDED and call.exchange.response is not None:
+            if call.exchange.response.status == _CONFLICT:
+                self.reached("special-claim-made-before")
+        elif call.stage is Stage.ANSWERED and call.exchange.outcome not in _CREATED:
+            self.reached("special-claim-refused")
 
     def _pod_bound(self, call: Call) -> None:
         store, namespace = self.context.store, call.key.namespace
@@ -103,19 +118,25 @@ class ClaimCoverage(Check):
             self._bound[call.uid] = self.now
             claim = found(store, Key(DEVICE_CLAIMS, namespace, name)) or {}
             self.reached("claim-shared" if len(list(consumers_of(claim))) > 1 else "devices-reserved")
+            if is_special(claim or {"metadata": {}}):
+                self.reached("special-claim-used")
 
     def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
         entries = self.context.store.entries(DEVICE_CLAIMS)
         if host != self._leader:
             self._leader = host
-            if any(self._is_held(entry.data) for entry in entries):
+            held = [entry.data for entry in entries if self._is_held(entry.data)]
+            if held:
                 self.reached("devices-left-by-leader")
+            if any(map(is_special, held)):
+                self.reached("special-claim-left-by-leader")
         places = any(bind.grants for placement in result.placements for bind in placement.binds)
         if places and self._is_a_pool_incomplete():
             self.reached("pool-incomplete")
 
     def _is_held(self, claim: Object) -> bool:
-        pods = [self.truth.pods.get(uid) for uid in consumers_of(claim)]
+        owners = (owner_of(claim),) if is_special(claim) else ()
+        pods = [self.truth.pods.get(uid) for uid in (*consumers_of(claim), *owners)]
         return any(pod is not None and pod.is_waiting for pod in pods)
 
     def _is_a_pool_incomplete(self) -> bool:

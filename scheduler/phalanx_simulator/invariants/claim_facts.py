@@ -1,22 +1,30 @@
 """What checks read of claims to volumes and devices."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
+from phalanx.model.names import NodeName
+from phalanx.model.snapshot import Snapshot
+
+from phalanx_simulator.embedded.pod_claims import claim_names
 from phalanx_simulator.embedded.store import Key, Object, Store
 
 VOLUME_CLAIMS: Final = "persistentvolumeclaims"
 VOLUMES: Final = "persistentvolumes"
 DEVICE_CLAIMS: Final = "resourceclaims.resource.k8s.io"
 SLICES: Final = "resourceslices.resource.k8s.io"
+DEVICE_CLASSES: Final = "deviceclasses.resource.k8s.io"
 CLASSES: Final = "storageclasses.storage.k8s.io"
 CLAIM_KINDS: Final = (
     *(VOLUME_CLAIMS, VOLUMES, DEVICE_CLAIMS, SLICES, CLASSES),
-    *("csistoragecapacities.storage.k8s.io", "deviceclasses.resource.k8s.io"),
+    *("csistoragecapacities.storage.k8s.io", DEVICE_CLASSES),
 )
 """The kinds whose changes may let a gang start."""
 COMPLETED: Final = "pv.kubernetes.io/bind-completed"
 SELECTED: Final = "volume.kubernetes.io/selected-node"
+
+_SPECIAL: Final = "resource.kubernetes.io/extended-resource-claim"
+_CLASS_PREFIX: Final = "deviceclass.resource.kubernetes.io/"
 
 Device = tuple[str, str, str]
 """Driver, pool and name."""
@@ -38,11 +46,45 @@ def volume_claims_of(pod: Object) -> Iterator[str]:
 
 
 def device_claims_of(pod: Object) -> Iterator[str]:
-    """The ResourceClaims of a pod; an empty name for one that is not made yet."""
-    made = {each["name"]: each for each in pod.get("status", {}).get("resourceClaimStatuses") or ()}
-    for entry in pod.get("spec", {}).get("resourceClaims") or ():
-        name = entry.get("resourceClaimName") or made.get(entry["name"], {}).get("resourceClaimName")
-        yield name or ""
+    """The ResourceClaims of a pod, also the one that its status names for extended resources; an empty name
+    for one that is not made yet."""
+    yield from claim_names(pod) if pod else ()
+
+
+def is_special(claim: Object) -> bool:
+    """Whether a scheduler made the claim for the extended resources of a pod."""
+    return (claim["metadata"].get("annotations") or {}).get(_SPECIAL) == "true"
+
+
+def owner_of(claim: Object) -> str:
+    """The UID of the pod that controls the claim; empty without one."""
+    owners = claim["metadata"].get("ownerReferences") or ()
+    return next((each["uid"] for each in owners if each["kind"] == "Pod" and each.get("controller")), "")
+
+
+def extended_resources(store: Store) -> set[str]:
+    """The extended resources that devices of a class satisfy."""
+    found: set[str] = set()
+    for entry in store.entries(DEVICE_CLASSES):
+        found |= {_CLASS_PREFIX + entry.key.name, entry.data["spec"].get("extendedResourceName") or ""}
+    return found - {""}
+
+
+def devices_wanted(pod: Object, resources: set[str]) -> Mapping[tuple[str, str], int]:
+    """The devices that each container of a pod requests, by container and extended resource."""
+    return {
+        (container["name"], name): int(amount)
+        for container in pod.get("spec", {}).get("containers") or ()
+        for name, amount in (container.get("resources", {}).get("requests") or {}).items()
+        if name in resources and int(amount)
+    }
+
+
+def is_of_devices(name: str, node: NodeName, snapshot: Snapshot) -> bool:
+    """Whether devices satisfy this resource on the node, which does not offer it. How many there are is not
+    known to checks that compare amounts."""
+    state = snapshot.nodes.get(node)
+    return name in snapshot.devices.extended and (state is None or not state.node.allocatable.get(name))
 
 
 def devices_of(claim: Object) -> Iterator[Device]:

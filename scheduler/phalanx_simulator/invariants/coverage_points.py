@@ -68,6 +68,11 @@ COVERAGE_POINTS: Final[Mapping[str, str]] = {
     "device-withdrawn": "a driver withdrew a device that was allocated",
     "device-tainted": "a driver tainted a device that was allocated",
     "pool-incomplete": "a cycle placed pods with claims while a pool was incomplete",
+    "special-claim-used": "a pod was bound after a claim for its extended resources was made",
+    "special-claim-refused": "a claim for extended resources was not created, or with unknown outcome",
+    "special-claim-made-before": "a claim for extended resources was created again, and existed already",
+    "special-claim-given-back": "a scheduler deleted the claim for extended resources of a waiting pod",
+    "special-claim-left-by-leader": "such a claim of a pod without a node existed when the leader changed",
     "claims-refused": "a kubelet did not start a bound pod, since its claims could not be prepared",
 }
 """By name, what it means."""

@@ -21,7 +21,14 @@ from phalanx.model.snapshot import Snapshot
 
 from phalanx_simulator.invariants.bounds import CONVERGED_S, LOST_MEMBER_HOLD_S, NOMINATION_S, VOLUME_WAIT_S
 from phalanx_simulator.invariants.check import Check
-from phalanx_simulator.invariants.claim_facts import device_claims_of, found, volume_claims_of
+from phalanx_simulator.invariants.claim_facts import (
+    device_claims_of,
+    devices_wanted,
+    extended_resources,
+    found,
+    is_of_devices,
+    volume_claims_of,
+)
 from phalanx_simulator.invariants.facts import GangKey, PodFact
 from phalanx_simulator.invariants.truth import GangFact, Truth
 
@@ -85,7 +92,9 @@ class HeldNodes:
 
     def _has_claims(self, pod: PodFact) -> bool:
         data = found(self._truth.store, self._truth.key_of(pod)) or {}
-        return any(volume_claims_of(data)) or any(device_claims_of(data))
+        if any(volume_claims_of(data)) or any(device_claims_of(data)):
+            return True
+        return bool(devices_wanted(data, extended_resources(self._truth.store)))
 
     def _may_be_valid(self, hold: _NodeHold) -> bool:
         since = self._since.get(hold.key, self._now())
@@ -146,7 +155,12 @@ class HeldCapacityIsRespected(Check):
             if placement.gang in holds or _may_use_hold(placement, holds, snapshot):
                 continue
             for node in dict.fromkeys(bind.node for bind in placement.binds if bind.node in wanted):
-                self._judge(placement, node, wanted[node], subtract(capacity.get(node, NONE), given[node]))
+                held = {
+                    name: amount
+                    for name, amount in wanted[node].items()
+                    if not is_of_devices(name, node, snapshot)
+                }
+                self._judge(placement, node, held, subtract(capacity.get(node, NONE), given[node]))
 
     def _judge(self, placement: Placement, node: NodeName, wanted: Resources, left: Resources) -> None:
         for name, amount in wanted.items():

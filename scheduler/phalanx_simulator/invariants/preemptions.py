@@ -25,6 +25,7 @@ from phalanx_simulator.embedded.apiserver.selectors import label_selector
 from phalanx_simulator.embedded.store import Change, ChangeType, Key, Object
 from phalanx_simulator.invariants.bounds import DECIDED_S, GONE_KEPT_S
 from phalanx_simulator.invariants.check import Check, CheckContext
+from phalanx_simulator.invariants.claim_facts import is_of_devices
 from phalanx_simulator.invariants.facts import PodFact
 from phalanx_simulator.invariants.history import History
 from phalanx_simulator.invariants.truth import Truth
@@ -119,7 +120,11 @@ class PreemptionsAreValid(Check):
             for node, amounts in nomination.usage.items():
                 state = snapshot.nodes.get(node)
                 capacity = add(state.free, freed.get(node, NONE)) if state is not None else NONE
-                counted = [name for name in amounts if amounts[name] and not is_numa_resource(name)]
+                counted = [
+                    name
+                    for name in amounts
+                    if amounts[name] and not (is_numa_resource(name) or is_of_devices(name, node, snapshot))
+                ]
                 has = {name: capacity.get(name, 0) + offered_of(name) for name in counted}
                 if any(has[name] < taken[node].get(name, 0) for name in counted):
                     self.violated(gang, f"nominated on {node}, which has {capacity} for {taken[node]}")

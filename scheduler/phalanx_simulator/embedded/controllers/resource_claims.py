@@ -1,7 +1,9 @@
 """The resource claim controller, as kube-controller-manager's ResourceClaim controller.
 
-It makes claims of templates, takes devices back from pods that have ended, and deletes the claims that it
-made for them. `serve` adds the API group to a server, which does not serve it otherwise.
+It makes claims of templates, takes devices back from pods that have ended, and deletes the claims that they
+own: those that it made, and those that a scheduler made for extended resources. As in Kubernetes 1.37, the
+latter are found by the status of the pod; without it, the garbage collector deletes them with the pod.
+`serve` adds the API group to a server, which does not serve it otherwise.
 """
 
 from typing import Final
@@ -10,13 +12,16 @@ from phalanx_simulator.embedded.apiserver.kinds import ResourceType
 from phalanx_simulator.embedded.apiserver.objects import is_deleting
 from phalanx_simulator.embedded.apiserver.server import ApiServer
 from phalanx_simulator.embedded.client import Client
-from phalanx_simulator.embedded.store import Key, Object
+from phalanx_simulator.embedded.pod_claims import claim_names
+from phalanx_simulator.embedded.store import Change, ChangeType, Key, Object
 from phalanx_simulator.embedded.work_queue import WorkQueue
 
 GROUP: Final = "resource.k8s.io"
 CLAIMS: Final = f"resourceclaims.{GROUP}"
 TEMPLATES: Final = f"resourceclaimtemplates.{GROUP}"
 SLICES: Final = f"resourceslices.{GROUP}"
+EXTENDED: Final = "resource.kubernetes.io/extended-resource-claim"
+"""Annotation of a claim that a scheduler made for extended resources of a pod."""
 
 DEVICE_TYPES: Final = (
     ResourceType(GROUP, "v1", "resourceclaims", "ResourceClaim", True, status=True),
@@ -41,10 +46,19 @@ class ResourceClaims:
         self._client = client
         self._queue = WorkQueue(self._sync)
         self._queue.follow(client, "pods", CLAIMS)
+        self._unsubscribe = client.subscribe("pods", self._pod_changed)
 
     def close(self) -> None:
         """Stop."""
+        self._unsubscribe()
         self._queue.close()
+
+    def _pod_changed(self, change: Change) -> None:
+        """Check the claims that a pod which has ended names."""
+        pod = change.entry.data
+        if change.type is ChangeType.DELETED or _has_ended(pod):
+            for name in filter(None, claim_names(pod)):
+                self._queue.add(Key(CLAIMS, change.entry.key.namespace, name))
 
     def _sync(self, key: Key) -> None:
         if key.resource == CLAIMS:
@@ -55,9 +69,6 @@ class ResourceClaims:
         pod = self._client.get(key)
         if pod is not None and not is_deleting(pod) and not _has_ended(pod):
             self._make_claims(key, pod)
-        elif pod is None or _has_ended(pod):
-            for each in self._client.keys(CLAIMS):
-                self._queue.add(each)
 
     def _make_claims(self, key: Key, pod: Object) -> None:
         made = {each["name"] for each in pod.get("status", {}).get("resourceClaimStatuses", ())}

@@ -36,6 +36,7 @@ from phalanx_simulator.embedded.kubelets.pod_status import (
 )
 from phalanx_simulator.embedded.kubelets.prepared_claims import why_unprepared
 from phalanx_simulator.embedded.limits import SIM_CLAIM_PREPARED_S
+from phalanx_simulator.embedded.pod_claims import claim_names
 from phalanx_simulator.embedded.store import Key, Object
 from phalanx_simulator.embedded.work_queue import WorkQueue
 
@@ -298,7 +299,7 @@ class Kubelets:
         ):
             return
         # A pod that waited for its claims has failed too, so that its Job counts and replaces it.
-        waited = admitted is None and bool(pod["spec"].get("resourceClaims"))
+        waited = admitted is None and bool(claim_names(pod))
         if pod["status"].get("phase") == "Running" or waited:
             self._client.update_status(key, **ended_status(pod, STOPPED, now=self._now(key_host(pod))))
         self._remove(key_host(pod), machine, key)

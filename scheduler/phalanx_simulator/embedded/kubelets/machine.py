@@ -10,7 +10,7 @@ from phalanx.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Resour
 
 from phalanx_simulator.embedded.apiserver.selectors import label_selector
 from phalanx_simulator.embedded.kubelets.numa_zones import REJECTED, Taken, find_zones
-from phalanx_simulator.embedded.pod_requests import allocatable_of, is_tolerated, requests_of
+from phalanx_simulator.embedded.pod_requests import allocatable_of, is_tolerated, requests_of_node
 from phalanx_simulator.embedded.store import Key, Object
 
 _NODE_RESOURCES: Final = (CPU, MEMORY, EPHEMERAL_STORAGE, PODS)
@@ -71,7 +71,7 @@ class Machine:
     def admit(self, key: Key, pod: Object, topology: Object | None) -> AdmittedPod:
         """Admit the pod."""
         zones = self._zones_for(pod, topology) or ()
-        admitted = AdmittedPod(pod["metadata"]["uid"], requests_of(pod), zones=zones)
+        admitted = AdmittedPod(pod["metadata"]["uid"], requests_of_node(pod), zones=zones)
         self.pods[key] = admitted
         for name, amount in admitted.requests.items():
             self._used[name] = self._used.get(name, 0) + amount
@@ -91,7 +91,7 @@ class Machine:
         """
         if self._zones_for(pod, topology) is None:
             return REJECTED
-        offered, requests = allocatable_of(node), requests_of(pod)
+        offered, requests = allocatable_of(node), requests_of_node(pod)
         devices = sorted(name for name in requests if name not in _NODE_RESOURCES)
         for name in (*devices, *_NODE_RESOURCES):
             asked, used = requests.get(name, 0), self._used.get(name, 0)

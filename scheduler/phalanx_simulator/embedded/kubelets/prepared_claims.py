@@ -5,6 +5,7 @@ from typing import Final
 from phalanx_simulator.embedded.client import Client
 from phalanx_simulator.embedded.controllers.device_driver import DRIVER_STOPPED
 from phalanx_simulator.embedded.controllers.resource_claims import CLAIMS
+from phalanx_simulator.embedded.pod_claims import claim_names
 from phalanx_simulator.embedded.store import Key, Object
 
 CLAIMS_REFUSED: Final = "sim.phalanx.dev/claims-refused"
@@ -14,23 +15,17 @@ CLAIMS_REFUSED: Final = "sim.phalanx.dev/claims-refused"
 def why_unprepared(client: Client, pod: Object, node: Object) -> str:
     """Why the claims cannot be prepared; empty if they can.
 
-    As a real kubelet, it requires that each claim is allocated and reserved for the pod.
+    As a real kubelet, it requires that each claim is allocated and reserved for the pod, also the one for its
+    extended resources.
     """
-    entries = pod["spec"].get("resourceClaims") or ()
-    if not entries:
+    names = claim_names(pod)
+    if not names:
         return ""
     annotations = node["metadata"].get("annotations") or {}
     if CLAIMS_REFUSED in annotations or DRIVER_STOPPED in annotations:
         return "a driver does not answer"
-    reasons = (_why_not(client, pod, claim_name(pod, entry)) for entry in entries)
+    reasons = (_why_not(client, pod, name) for name in names)
     return next(filter(None, reasons), "")
-
-
-def claim_name(pod: Object, entry: Object) -> str:
-    """The claim of one entry of the pod's `resourceClaims`; empty if it is not made yet."""
-    made = {each["name"]: each for each in pod.get("status", {}).get("resourceClaimStatuses") or ()}
-    name: str = entry.get("resourceClaimName") or made.get(entry["name"], {}).get("resourceClaimName") or ""
-    return name
 
 
 def _why_not(client: Client, pod: Object, name: str) -> str:
