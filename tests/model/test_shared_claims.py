@@ -1,7 +1,9 @@
 """A claim that all members of a gang use is allocated once, and leaves the gang certain nodes."""
 
 from collections.abc import Sequence
+from typing import Any
 
+import pytest
 from phalanx.model.devices.claims import AllocatedDevice, Allocation, Claim
 from phalanx.model.devices.cluster import ClusterDevices, DeviceState, grants
 from phalanx.model.devices.pools import NodeChoice, Slice
@@ -140,3 +142,35 @@ def test_a_set_without_devices_gets_none_and_the_others_do() -> None:
     state = state_of(local("n2", "b"))
     found = shared(state, [claim_of(request()), claim_of(request())], NODES, ((0,), (1,)))
     assert [sorted(choice) for choice in found] == [[0]]
+
+
+@pytest.mark.parametrize("each_device", [False, True])
+def test_a_claim_of_two_sets_gets_a_device_of_both_of_their_nodes(each_device: bool) -> None:
+    """Each set has another claim that only its own node has a device for."""
+
+    def only(name: str) -> dict[str, Any]:
+        own = {"key": "zone", "operator": "In", "values": [name]}
+        return {"nodeSelector": {"nodeSelectorTerms": [{"matchExpressions": [own]}]}}
+
+    nodes = NODES[:2]
+    devices = [device("e") | only("east"), device("w") | only("west"), device("x") | {"allNodes": True}]
+    if each_device:
+        slices = [slice_of(*devices, name="p", pool={"name": "p"}, perDeviceNodeSelection=True)]
+    else:
+        where = [only("east"), only("west"), {"allNodes": True}]
+        slices = [
+            slice_of(device(each["name"]), name=each["name"], pool={"name": each["name"]}, **choice)
+            for each, choice in zip(devices, where, strict=True)
+        ]
+    claims = [claim_of(request()) for _ in range(3)]
+
+    def names(count: int, *sets: tuple[int, ...]) -> list[list[str]]:
+        found = shared(state_of(*slices), claims[:count], nodes, sets)
+        return [
+            [choice[number].devices[0].device[2] for number in range(count)]
+            for choice in found
+            if len(choice) == count
+        ]
+
+    assert ["e", "x", "w"] in names(3, (0, 1), (1, 2))
+    assert ["x", "w"] in names(2, (0,), (0, 1))

@@ -22,6 +22,9 @@ pods of each claim; each costs a search on some of the nodes."""
 DEVICE_SLOTS_CACHE_MAX: Final = 10_000
 """Kinds of nodes whose slots for one kind of member are kept: some kilobytes each."""
 
+SHARED_KINDS_CACHE_MAX: Final = 1 << 16
+"""Devices that several nodes can use whose kinds are kept for one kind of member: some hundred bytes each."""
+
 DEVICE_KINDS_TOGETHER_MAX: Final = 4
 """Kinds of requests of pods that are placed together and counted exactly: each set of them is a resource of
 the solver."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct, structs
 
-from phalanx.model.devices.allocator import Answer, NodeDevices, nodes_of
+from phalanx.model.devices.allocator import Answer, NodeDevices, candidates, nodes_of
 from phalanx.model.devices.claims import Allocation, Claim
 from phalanx.model.devices.pools import Device, Pool, Slice
 from phalanx.model.names import NodeName
@@ -91,15 +91,28 @@ class _Choices:
         covered: set[NodeName] = set()
         wanted = self._sets[number]
         for node in wanted.nodes:
-            if node.name in covered or not all(
-                choice[each].nodes.allows(node) for each in wanted.claims if each in choice
-            ):
+            if node.name in covered:
                 continue
-            option = self._option((*decided, _Decided(self._on(node), new)), number)
+            option = self._option(self._with(decided, wanted, node, new), number)
             if option is not None:
                 found.append(option)
                 covered.update(each.name for each in self._left(option.choice, wanted))
         return sorted(found, key=lambda each: (-each.score, -each.nodes))
+
+    def _with(
+        self, decided: tuple[_Decided, ...], wanted: ClaimSet, node: Node, new: tuple[int, ...]
+    ) -> tuple[_Decided, ...]:
+        """Also the new claims of the set on this node. Its other ones then have devices of both nodes."""
+        here, found = self._on(node), list[_Decided]()
+        for each in decided:
+            both = tuple(number for number in each.claims if number in wanted.claims)
+            if both and each.place.node is not node:
+                rest = tuple(number for number in each.claims if number not in both)
+                found += [_Decided(each.place, rest)] if rest else []
+                found.append(_Decided(_of_both(each.place, here), both))
+            else:
+                found.append(each)
+        return (*found, _Decided(here, new))
 
     def _option(self, decided: tuple[_Decided, ...], number: int) -> _Option | None:
         *earlier, last = decided
@@ -123,10 +136,8 @@ class _Choices:
             return None
         owners = [(number, each.place.node) for each in decided for number in each.claims]
         return {
-            number: Allocation(devices, nodes_of(candidates, node))
-            for (number, node), devices, candidates in zip(
-                owners, answer.claims, answer.candidates, strict=True
-            )
+            number: Allocation(devices, nodes_of(some, node))
+            for (number, node), devices, some in zip(owners, answer.claims, answer.candidates, strict=True)
         }
 
     def _left(self, choice: Choice, wanted: ClaimSet) -> list[Node]:
@@ -141,20 +152,31 @@ class _Choices:
 
 
 def _of_several_nodes(place: NodeDevices) -> NodeDevices:
-    return structs.replace(place, pools=tuple(_part(pool, is_shared=True) for pool in place.pools))
+    return structs.replace(place, pools=tuple(_part(pool, _is_shared) for pool in place.pools))
 
 
 def of_one_node(place: NodeDevices) -> NodeDevices:
     """The devices that only this node can use."""
-    return structs.replace(place, pools=tuple(_part(pool, is_shared=False) for pool in place.pools))
+    pools = [_part(pool, lambda written, device: not _is_shared(written, device)) for pool in place.pools]
+    return structs.replace(place, pools=tuple(pools))
 
 
-def _part(pool: Pool, *, is_shared: bool) -> Pool:
-    """The pool with the devices that several nodes can use, or only one. The others keep their counters."""
-    parts = [
-        (each, [device for device in each.devices if _is_shared(each, device) is is_shared])
-        for each in pool.slices
+def _of_both(place: NodeDevices, other: NodeDevices) -> NodeDevices:
+    """The devices of a place that the other node can use too."""
+    ids = {
+        each.id
+        for each in candidates(other.pools)
+        if not each.slice.per_device or (each.device.choice and each.device.choice.allows(other.node))
+    }
+    pools = [
+        _part(pool, lambda written, device: (*written.pool_id, device.name) in ids) for pool in place.pools
     ]
+    return structs.replace(place, pools=tuple(pools))
+
+
+def _part(pool: Pool, keep: Callable[[Slice, Device], bool]) -> Pool:
+    """The pool with some of its devices. The others keep their counters."""
+    parts = [(each, [device for device in each.devices if keep(each, device)]) for each in pool.slices]
     rest = [(each, [device for device in each.devices if device not in kept]) for each, kept in parts]
     return structs.replace(
         pool,

@@ -23,8 +23,13 @@ from phalanx.model.devices.allocator import (
     match_of,
 )
 from phalanx.model.devices.claims import ALL_DEVICES, ClaimSpec, DeviceClasses, Request
-from phalanx.model.devices.limits import CLAIM_SEARCH_DEVICES_MAX, DEVICE_SLOTS_CACHE_MAX
+from phalanx.model.devices.limits import (
+    CLAIM_SEARCH_DEVICES_MAX,
+    DEVICE_SLOTS_CACHE_MAX,
+    SHARED_KINDS_CACHE_MAX,
+)
 from phalanx.model.devices.matching import Matcher
+from phalanx.model.devices.pools import Slice
 
 
 class Slots(Struct, frozen=True, gc=False):
@@ -52,6 +57,8 @@ class SlotCounter:
             dict.fromkeys(each.attribute for spec in claims for each in spec.constraints)
         )
         self._known: dict[Hashable, Slots] = {}
+        self._shared_kinds: dict[tuple[int, str, bool], tuple[Slice, Hashable]] = {}
+        """Of devices that several nodes can use: each of these nodes asks for them."""
 
     def count(self, place: NodeDevices, limit: int) -> Slots:
         """How many members fit, at most `limit`."""
@@ -118,6 +125,18 @@ class SlotCounter:
                     yield request
 
     def _kind(self, place: NodeDevices, each: Candidate) -> Hashable:
+        if each.slice.per_device or is_local(each):
+            return self._kind_on(place, each)
+        key = (id(each.slice), each.device.name, each.id in place.in_use)
+        known = self._shared_kinds.get(key)
+        if known is None:
+            if len(self._shared_kinds) >= SHARED_KINDS_CACHE_MAX:
+                self._shared_kinds.clear()
+            # with the slice, so that no other one gets its id
+            known = self._shared_kinds[key] = (each.slice, self._kind_on(place, each))
+        return known[1]
+
+    def _kind_on(self, place: NodeDevices, each: Candidate) -> Hashable:
         matches = tuple(
             match_of(self._matcher, self._classes, place.node, request, each) for request in self._requests
         )
