@@ -14,7 +14,9 @@ ACTIONS = (ActionName.RELEASE, ActionName.RECOVER, ActionName.CONSOLIDATE, Actio
 REST_S = 60
 
 
-def play(*, grouped: bool, dry_run: bool = False) -> tuple[World, dict[str, Counter[str]], list[MovePlan]]:
+def play(
+    *, grouped: bool, dry_run: bool = False, spread: tuple[Object, ...] = ()
+) -> tuple[World, dict[str, Counter[str]], list[MovePlan]]:
     """Two Jobs each use half of a node; then a Job arrives that needs a complete node.
 
     Returns pods by node for each Job, under `before/NAME` as they were before that Job arrived.
@@ -27,7 +29,12 @@ def play(*, grouped: bool, dry_run: bool = False) -> tuple[World, dict[str, Coun
         if grouped:
             world.create([manifests.pod_group(name, min_member=members)])
         requests = {"nvidia.com/gpu": str(gpus)}
-        world.create([manifests.job(name, members=members, group=group, requests=requests)])
+        job = manifests.job(name, members=members, group=group, requests=requests)
+        template = job["spec"]["template"]
+        if spread and name in ("stays", "also"):
+            template["metadata"]["labels"] = {**template["metadata"].get("labels", {}), "app": "x"}
+            template["spec"]["topologySpreadConstraints"] = list(spread)
+        world.create([job])
 
     def where(world: World, prefix: str = "") -> None:
         keys = [key for key in world.client.keys("pods") if world.client.get(key) is not None]
@@ -84,6 +91,21 @@ def test_a_pod_without_a_group_is_moved_too() -> None:
     assert [plan.pods for plan in plans] == [1]
     assert found["stays"] == found["also"]
     assert found["large"].keys().isdisjoint({*found["stays"], ""})
+
+
+def test_a_pod_with_a_spread_constraint_is_moved_if_the_constraint_allows_it() -> None:
+    """The scheduler keeps the constraints of running pods. The two pods are on one node afterwards."""
+    for skew in (1, 2):
+        constraint = {
+            "maxSkew": skew,
+            "topologyKey": "kubernetes.io/hostname",
+            "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchLabels": {"app": "x"}},
+        }
+        world, found, plans = play(grouped=False, spread=(constraint,))
+        assert world.violations.kept == []
+        assert [plan.pods for plan in plans] == [1] * (skew == 2)
+        assert (found["stays"] == found["also"]) == (skew == 2)
 
 
 def test_a_dry_run_moves_no_gang() -> None:
