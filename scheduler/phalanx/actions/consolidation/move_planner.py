@@ -209,7 +209,8 @@ class MovePlanner:
             placed = self._assign(demand, of_demand.nodes(plan.placements) if of_demand else None, trial)
             self._assume_terminated(chosen, trial)
             moved: list[Moved] = []
-            for unit, usage, where in zip(chosen, planned_usage, plan.moved, strict=True):
+            steps = zip(chosen, planned_usage, plan.moved, strict=True) if placed is not None else ()
+            for unit, usage, where in steps:
                 trial.assume_ended(queue=unit.gang.queue, used=usage, booked=charged(usage))
                 found = self._assign(unit.demand, of_units.nodes(where) if of_units else None, trial)
                 if found is not None:
