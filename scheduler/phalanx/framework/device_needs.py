@@ -1,10 +1,13 @@
 """What pods need of devices: pods whose claims ask for the same are interchangeable.
 
-The claims of a template have a name for each pod. The scheduler compares what they ask for instead. A need
-has the name of a resource, of which each pod uses one: a set of devices for all its claims.
+The claims of a template have a name for each pod. The scheduler compares what they ask for instead, and does
+so for claims that only one pod names. A need has the name of a resource, of which each pod uses one: a set of
+devices for all its claims.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
 from hashlib import blake2b
 from typing import Final
 
@@ -22,7 +25,7 @@ from phalanx.model.devices.pod_claims import Unresolved, own_claims
 from phalanx.model.extended_resources import ExtendedRequests
 from phalanx.model.gangs import Gang
 from phalanx.model.names import ShapeKey
-from phalanx.model.pods import Pod, PodShape
+from phalanx.model.pods import Pod, PodClaim, PodShape
 from phalanx.model.reasons import Objection, Reason
 
 DEVICE_SLOT: Final = "devices for claims "
@@ -70,9 +73,15 @@ class DeviceNeeds:
     """Adds the needs of pods to their shapes."""
 
     def __init__(
-        self, devices: ClusterDevices, state: DeviceState, matcher: Matcher, settled: SettledGangs
+        self,
+        devices: ClusterDevices,
+        state: DeviceState,
+        gangs: Collection[Gang],
+        matcher: Matcher,
+        settled: SettledGangs,
     ) -> None:
-        """`settled` is kept from session to session."""
+        """`gangs` are all of the snapshot. `settled` is kept from session to session."""
+        self._gangs = gangs
         self._settled = settled
         self._devices = devices
         self._state = state
@@ -112,13 +121,36 @@ class DeviceNeeds:
         return known
 
     def _with_needs(self, gang: Gang) -> Gang:
-        needs = {pod.uid: self._need(pod) for pod in gang.members if pod.device_claims}
-        users = self._users([(pod, needs[pod.uid]) for pod in gang.members if pod.uid in needs])
+        pods = [self._with_sole_claims(pod) for pod in gang.members]
+        needs = {pod.uid: self._need(pod) for pod in pods if pod.device_claims}
+        users = self._users([(pod, needs[pod.uid]) for pod in pods if pod.uid in needs])
         members = [
-            self._extended(pod, _beside(needs[pod.uid], users)) if pod.uid in needs else pod
-            for pod in gang.members
+            self._extended(pod, _beside(needs[pod.uid], users)) if pod.uid in needs else pod for pod in pods
         ]
         return replace(gang, members=tuple(self._without_unready(gang, members)))
+
+    def _with_sole_claims(self, pod: Pod) -> Pod:
+        """The pod with its claims that no other pod names as such; the pod itself if it has none."""
+        if not pod.is_waiting or all(each.is_own for each in pod.device_claims):
+            return pod
+        entries = [replace(each, is_sole=self._is_sole(each, pod.namespace)) for each in pod.device_claims]
+        return replace(pod, device_claims=tuple(entries))
+
+    def _is_sole(self, entry: PodClaim, namespace: str) -> bool:
+        claim = None if entry.is_own else self._state.claim(namespace, entry.claim)
+        is_free = claim is not None and claim.allocation is None and not claim.reserved_for
+        return is_free and self._users_of_claims[namespace, entry.claim] == 1
+
+    @cached_property
+    def _users_of_claims(self) -> Counter[tuple[str, str]]:
+        """How many pods name each claim that was made for no pod, by namespace and name."""
+        return Counter(
+            (pod.namespace, name)
+            for gang in self._gangs
+            if gang.claims_devices
+            for pod in gang.members
+            for name in {each.claim for each in pod.device_claims if not each.is_own}
+        )
 
     def _users(self, pods: Sequence[tuple[Pod, Need]]) -> tuple[Users, ...]:
         """The pods of a gang that share claims, by what they need."""
@@ -151,6 +183,7 @@ class DeviceNeeds:
         """The pod with its need in its shape; the pod itself if it has no claims."""
         if not pod.device_claims or pod.shape.device_slot:
             return pod
+        pod = self._with_sole_claims(pod)
         need = self._need(pod)
         return self._extended(pod, _beside(need, self._users([(pod, need)])))
 

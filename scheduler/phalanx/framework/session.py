@@ -82,7 +82,7 @@ class Session:
         self.nodes: Mapping[NodeName, NodeState] = MappingProxyType(_in_order(snapshot.nodes))
         """Sorted by name, so that no decision depends on the order of events."""
         self.devices = SessionDevices(
-            snapshot.devices, self._cache.devices, self._changes.devices, self.nodes, self._pod_capacity
+            snapshot, self._cache.devices, self._changes.devices, self.nodes, self._pod_capacity
         )
         """The devices of claims."""
         has_terms = bool(required_terms(snapshot) or snapshot.preferred_pod_terms)

@@ -8,6 +8,15 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from phalanx.framework.claiming_pods import (
+    Assignments,
+    ClaimingPods,
+    Granted,
+    depends_on_others,
+    device_count,
+    devices_granted,
+    granted_by_pod,
+)
 from phalanx.framework.device_cache import DeviceCache
 from phalanx.framework.device_needs import DeviceNeeds, Need
 from phalanx.framework.device_supply import DeviceSupply, Wanted
@@ -20,14 +29,13 @@ from phalanx.framework.shared_choices import (
 )
 from phalanx.model.devices.allocator import NodeDevices
 from phalanx.model.devices.claims import (
-    ALL_DEVICES,
     Allocation,
     Claim,
     ClaimGrant,
     ClaimSpec,
     special_uid,
 )
-from phalanx.model.devices.cluster import ClusterDevices, grants
+from phalanx.model.devices.cluster import grants
 from phalanx.model.devices.joint_slots import PlainKinds, plain_kinds
 from phalanx.model.devices.limits import CLAIM_SEARCH_DEVICES_MAX
 from phalanx.model.devices.pod_claims import Unresolved, own_claims
@@ -41,6 +49,7 @@ from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.nodes import Node, NodeState
 from phalanx.model.pods import Pod
 from phalanx.model.rules import Budget
+from phalanx.model.snapshot import Snapshot
 
 PLENTY: Final = 1 << 20
 """More pods than a node can run."""
@@ -48,11 +57,6 @@ PLENTY: Final = 1 << 20
 NONE_TAKEN: Final = frozenset[DeviceId]()
 _OTHER_NODES: Final = "the devices of its shared claims cannot be used from the node"
 _NO_SHARED: Final = "not enough free devices match its shared claims"
-
-Assignments = Sequence[tuple[NodeName, Sequence[Pod]]]
-
-Granted = Mapping[PodUid, tuple[ClaimGrant, ...]]
-"""The claims of each pod, with what was decided for them."""
 
 
 class DeviceChanges:
@@ -80,13 +84,14 @@ class SessionDevices:
 
     def __init__(
         self,
-        devices: ClusterDevices,
+        snapshot: Snapshot,
         cache: DeviceCache,
         changes: DeviceChanges,
         nodes: Mapping[NodeName, NodeState],
         capacity: PodCapacity,
     ) -> None:
         """`changes`: those of the cycle so far. `capacity`: how many pods fit a node apart from devices."""
+        devices, gangs = snapshot.devices, snapshot.gangs.values()
         self._state = cache.state(devices)
         self._extended = devices.extended
         self._changes = changes
@@ -100,7 +105,7 @@ class SessionDevices:
         self._bounds: dict[object, tuple[object, tuple[Budget, ...]]] = {}
         self.declined: Final[set[GangId]] = set()
         """Gangs whose solved placement was not made: their claims cannot all have devices there."""
-        self.needs: Final = DeviceNeeds(devices, self._state, cache.matcher, cache.settled)
+        self.needs: Final = DeviceNeeds(devices, self._state, gangs, cache.matcher, cache.settled)
 
     def count(self, need: Need, node: Node) -> int:
         """For how many pods with this need the node has devices now: so many can be allocated together.
@@ -279,7 +284,7 @@ class SessionDevices:
         taken = devices_of(tuple(chosen.values()))
         own = self._in_turn(wanted, taken, is_local=False)
         if own is None and self._state.inventory.shared_pools:
-            if not any(_depends_on_others(spec) for each in wanted for spec in each.specs):
+            if not any(depends_on_others(spec) for each in wanted for spec in each.specs):
                 own = self._in_turn(wanted, taken, is_local=True)
             own = own or self._on_all(wanted, taken)
         if own is None:
@@ -291,16 +296,16 @@ class SessionDevices:
         }
         return Granting(granted, self._taken_by(wanted, own, shared), shared)
 
-    def _asking(self, name: NodeName, pods: Sequence[Pod]) -> "_Asking":
+    def _asking(self, name: NodeName, pods: Sequence[Pod]) -> ClaimingPods:
         node = self._nodes[name].node
         claiming = tuple(pod for pod in pods if pod.shape.device_slot)
         needs = [self.needs.of(pod.shape) for pod in claiming]
         special = {pod.uid: self._special(need, node) for pod, need in zip(claiming, needs, strict=True)}
         own = [self._own_claims(pod, special[pod.uid]) for pod in claiming]
-        return _Asking(node, claiming, tuple(needs), special, tuple(own))
+        return ClaimingPods(node, claiming, tuple(needs), special, tuple(own))
 
     def _in_turn(
-        self, wanted: Sequence["_Asking"], taken: frozenset[DeviceId], *, is_local: bool
+        self, wanted: Sequence[ClaimingPods], taken: frozenset[DeviceId], *, is_local: bool
     ) -> Granted | None:
         """Devices for one node after the other. `is_local`: those that only the node can use come first."""
         granted: dict[PodUid, tuple[ClaimGrant, ...]] = {}
@@ -316,16 +321,16 @@ class SessionDevices:
             if found is None:
                 return None
             granted.update(found)
-            taken |= _devices(found)
+            taken |= devices_granted(found)
         return granted
 
     def _place(self, node: Node, taken: frozenset[DeviceId], *, only_local: bool) -> NodeDevices:
         place = self._state.on(node, besides=taken, without=self._freed(node.name))
         return of_one_node(place) if only_local else place
 
-    def _on_all(self, wanted: Sequence["_Asking"], taken: frozenset[DeviceId]) -> Granted | None:
+    def _on_all(self, wanted: Sequence[ClaimingPods], taken: frozenset[DeviceId]) -> Granted | None:
         """Devices for all nodes in one search."""
-        if sum(_count(spec) for each in wanted for spec in each.specs) > CLAIM_SEARCH_DEVICES_MAX:
+        if sum(device_count(spec) for each in wanted for spec in each.specs) > CLAIM_SEARCH_DEVICES_MAX:
             return None
         places = [
             self._place(each.node, taken | self._taken(each.node.name), only_local=False) for each in wanted
@@ -339,7 +344,7 @@ class SessionDevices:
         for each, some in zip(wanted, everything, strict=True):
             end = start + sum(claim.allocation is None for claim in some)
             part = replace(answer, claims=answer.claims[start:end], candidates=answer.candidates[start:end])
-            granted.update(_by_pod(each, grants(some, part, each.node)))
+            granted.update(granted_by_pod(each, grants(some, part, each.node)))
             start = end
         return granted
 
@@ -375,12 +380,12 @@ class SessionDevices:
         return (*named, replace(made, special=special)) if made is not None else tuple(named)
 
     def _taken_by(
-        self, wanted: Sequence["_Asking"], own: Granted, shared: Mapping[str, Allocation]
+        self, wanted: Sequence[ClaimingPods], own: Granted, shared: Mapping[str, Allocation]
     ) -> dict[NodeName, frozenset[DeviceId]]:
         """All that the cycle has then taken, for the keys that change."""
         found: dict[NodeName, frozenset[DeviceId]] = {}
         for each in wanted:
-            devices = _devices({pod.uid: own[pod.uid] for pod in each.pods})
+            devices = devices_granted({pod.uid: own[pod.uid] for pod in each.pods})
             for key, some in self.by_place(each.node.name, devices):
                 before = found.get(key, self._changes.taken.get(key, NONE_TAKEN))
                 found[key] = before | some
@@ -400,7 +405,7 @@ class SessionDevices:
         return [(key, some) for key, some in parts if some]
 
     def _one_by_one(
-        self, wanted: "_Asking", taken: frozenset[DeviceId], *, only_local: bool
+        self, wanted: ClaimingPods, taken: frozenset[DeviceId], *, only_local: bool
     ) -> Granted | None:
         granted = {}
         for pod, own in zip(wanted.pods, wanted.claims, strict=True):
@@ -411,10 +416,24 @@ class SessionDevices:
             taken |= devices_of([each.allocation for each in granted[pod.uid] if each.allocation])
         return granted
 
-    def _together(self, wanted: "_Asking", taken: frozenset[DeviceId], *, only_local: bool) -> Granted | None:
+    def _together(
+        self, wanted: ClaimingPods, taken: frozenset[DeviceId], *, only_local: bool
+    ) -> Granted | None:
         everything = [claim for own in wanted.claims for claim in own]
         answer = self._state.allocate(everything, self._place(wanted.node, taken, only_local=only_local))
-        return None if answer.claims is None else _by_pod(wanted, grants(everything, answer, wanted.node))
+        return (
+            None if answer.claims is None else granted_by_pod(wanted, grants(everything, answer, wanted.node))
+        )
+
+    def unshared(self, assignments: Assignments, granted: Granted) -> dict[NodeName, frozenset[DeviceId]]:
+        """The granted devices of claims that no other pods share, by place."""
+        found: dict[NodeName, frozenset[DeviceId]] = {}
+        for node, pods in assignments:
+            for each in [grant for pod in pods for grant in granted.get(pod.uid, ())]:
+                if each.allocation is not None and each.uid not in self._changes.shared:
+                    for place, devices in self.by_place(node, devices_of((each.allocation,))):
+                        found[place] = found.get(place, NONE_TAKEN) | devices
+        return found
 
     def freed_by(self, pods: Sequence[Pod]) -> dict[NodeName, frozenset[DeviceId]]:
         """All devices that are free when these pods have ended as well, for the keys that change.
@@ -472,39 +491,3 @@ class SessionDevices:
                     before = found.get(key, self._changes.taken.get(key, NONE_TAKEN))
                     found[key] = before - devices
         return found
-
-
-class _Asking(Struct, frozen=True):
-    """The pods with claims on a node, with what each of them needs, and the claims that it has for itself."""
-
-    node: Node
-    pods: tuple[Pod, ...]
-    needs: tuple[Need, ...]
-    special: Mapping[PodUid, SpecialClaim | None]
-    claims: tuple[tuple[Claim, ...], ...]
-
-    @property
-    def specs(self) -> list[ClaimSpec]:
-        """What the claims ask for."""
-        return [claim.spec for own in self.claims for claim in own]
-
-
-def _by_pod(wanted: _Asking, granted: Sequence[ClaimGrant]) -> Granted:
-    rest = iter(granted)
-    return {
-        pod.uid: tuple(next(rest) for _ in own) for pod, own in zip(wanted.pods, wanted.claims, strict=True)
-    }
-
-
-def _devices(granted: Granted) -> frozenset[DeviceId]:
-    return devices_of([each.allocation for some in granted.values() for each in some if each.allocation])
-
-
-def _depends_on_others(spec: ClaimSpec) -> bool:
-    """Whether it matters which devices are there at all, not only which are free."""
-    return any(len(some) > 1 or some[0].count == ALL_DEVICES for some in spec.requests)
-
-
-def _count(spec: ClaimSpec) -> int:
-    """The most devices that the claim takes, apart from requests for all."""
-    return sum(max(1, *(each.count for each in some)) for some in spec.requests)

@@ -12,11 +12,12 @@ from typing import Any, Final, Protocol, Self
 from msgspec import Struct
 from msgspec.structs import replace
 
+from phalanx.framework.claiming_pods import Granted
 from phalanx.framework.nodes.affinity import AffinityIndex
 from phalanx.framework.nodes.node_facts import NodeFacts
 from phalanx.framework.queues.ledger import Account, Ledger
-from phalanx.framework.session_devices import NONE_TAKEN, DeviceChanges, Granted, SessionDevices
-from phalanx.framework.shared_choices import EVERYWHERE, devices_of
+from phalanx.framework.session_devices import NONE_TAKEN, DeviceChanges, SessionDevices
+from phalanx.framework.shared_choices import EVERYWHERE
 from phalanx.framework.states import GangState, PodState, check_gang_transition, check_pod_transition
 from phalanx.model.decisions import Bind, Certificate, Evict, EvictionReason, Placement
 from phalanx.model.devices.pools import DeviceId
@@ -245,14 +246,7 @@ class Statement:
     def expect_devices(self, expected: Assignments) -> dict[NodeName, frozenset[DeviceId]]:
         """Take devices for claims of pods that are expected there, and return those that no other pods share,
         by node. Raises DoesNotFit. Such a statement is always rolled back, as with `nominate`."""
-        found: dict[NodeName, frozenset[DeviceId]] = {}
-        granted, shared = self._allocate_claims(expected), self._changes.devices.shared
-        for node, pods in expected:
-            for grants in (granted.get(pod.uid, ()) for pod in pods):
-                own = [each.allocation for each in grants if each.allocation and each.uid not in shared]
-                for place, devices in self._session.devices.by_place(node, devices_of(own)):
-                    found[place] = found.get(place, NONE_TAKEN) | devices
-        return found
+        return self._session.devices.unshared(expected, self._allocate_claims(expected))
 
     def reserve_devices(
         self, devices: Mapping[NodeName, frozenset[DeviceId]], *, release: bool = False

@@ -215,6 +215,7 @@ class PodClaim(Struct, frozen=True, gc=False):
     devices, which does not exist yet. `is_needless`: the controller says that no claim is needed.
     `state`: a digest of the claim as it is now, of a pod that waits; empty for none.
     `is_special`: it is no entry of the pod, but the claim that a scheduler makes for extended resources.
+    `is_sole`: it was made for no pod, has no devices yet, and no other pod of the cluster state names it.
     """
 
     name: str
@@ -224,6 +225,7 @@ class PodClaim(Struct, frozen=True, gc=False):
     state: str = ""
     is_special: bool = False
     is_renewed: bool = False
+    is_sole: bool = False
 
 
 class Toleration(Struct, frozen=True, gc=False):

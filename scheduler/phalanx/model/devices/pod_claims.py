@@ -47,11 +47,12 @@ def _renewed(claim: Claim) -> Claim:
 
 
 def own_claims(entries: Sequence[PodClaim]) -> frozenset[str]:
-    """The names of the claims that were made for the pod. It may name them as claims of others too.
+    """The names of the claims that were made for the pod, or that no other pod names. It may name the first
+    as claims of others too.
 
     The owner that a claim names does not matter: a tenant can write any.
     """
-    return frozenset([each.claim for each in entries if each.is_own and each.claim])
+    return frozenset([each.claim for each in entries if (each.is_own or each.is_sole) and each.claim])
 
 
 def _problem(each: PodClaim, claim: Claim | None, pod_uid: str) -> str:

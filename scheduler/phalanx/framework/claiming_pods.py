@@ -1,0 +1,57 @@
+"""The pods of an assignment that have claims to devices, and what is granted to them."""
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from phalanx.framework.device_needs import Need
+from phalanx.framework.shared_choices import devices_of
+from phalanx.model.devices.claims import ALL_DEVICES, Claim, ClaimGrant, ClaimSpec
+from phalanx.model.devices.pools import DeviceId
+from phalanx.model.extended_resources import SpecialClaim
+from phalanx.model.names import NodeName, PodUid
+from phalanx.model.nodes import Node
+from phalanx.model.pods import Pod
+
+Assignments = Sequence[tuple[NodeName, Sequence[Pod]]]
+
+Granted = Mapping[PodUid, tuple[ClaimGrant, ...]]
+"""The claims of each pod, with what was decided for them."""
+
+
+class ClaimingPods(Struct, frozen=True):
+    """The pods with claims on a node, with what each of them needs, and the claims that it has for itself."""
+
+    node: Node
+    pods: tuple[Pod, ...]
+    needs: tuple[Need, ...]
+    special: Mapping[PodUid, SpecialClaim | None]
+    claims: tuple[tuple[Claim, ...], ...]
+
+    @property
+    def specs(self) -> list[ClaimSpec]:
+        """What the claims ask for."""
+        return [claim.spec for own in self.claims for claim in own]
+
+
+def granted_by_pod(wanted: ClaimingPods, granted: Sequence[ClaimGrant]) -> Granted:
+    """The grants of each pod, of all in the order of their claims."""
+    rest = iter(granted)
+    return {
+        pod.uid: tuple(next(rest) for _ in own) for pod, own in zip(wanted.pods, wanted.claims, strict=True)
+    }
+
+
+def devices_granted(granted: Granted) -> frozenset[DeviceId]:
+    """The devices of all grants."""
+    return devices_of([each.allocation for some in granted.values() for each in some if each.allocation])
+
+
+def depends_on_others(spec: ClaimSpec) -> bool:
+    """Whether it matters which devices are there at all, not only which are free."""
+    return any(len(some) > 1 or some[0].count == ALL_DEVICES for some in spec.requests)
+
+
+def device_count(spec: ClaimSpec) -> int:
+    """The most devices that the claim takes, apart from requests for all."""
+    return sum(max(1, *(each.count for each in some)) for some in spec.requests)
