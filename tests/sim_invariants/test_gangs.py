@@ -4,7 +4,9 @@ from collections.abc import Callable
 
 import pytest
 from phalanx.model.names import LABEL_MIN_MEMBER, LABEL_POD_GROUP
+from phalanx_simulator.embedded.controllers.volumes import CLAIMS
 from phalanx_simulator.embedded.manifests import job, node, pod, pod_group
+from phalanx_simulator.embedded.provisioned_volumes import SELECTED_NODE
 from phalanx_simulator.embedded.store import Object
 from phalanx_simulator.invariants.gangs import OneDomain, OwnMembersOnly, WholeGangs
 
@@ -266,6 +268,28 @@ def test_a_partition_of_the_leader_extends_the_limit() -> None:
         await stage.pass_time(30)
 
     assert violations(history, WholeGangs) == []
+
+
+@pytest.mark.parametrize(("selected", "expected"), [(True, []), (False, ["S3"])])
+def test_a_gang_may_be_partly_bound_while_a_volume_is_provisioned(
+    selected: bool, expected: list[str]
+) -> None:
+    """A member that was created again got a node, and its claim has no volume yet."""
+
+    async def history(stage: Stage) -> None:
+        mounted = {"name": "data", "persistentVolumeClaim": {"claimName": "c"}}
+        waiting = owned("a-1")
+        waiting["spec"] = {**dict(waiting["spec"]), "volumes": [mounted]}  # type: ignore[call-overload]
+        stage.create(node("n1"), pod_group("g", min_member=2), owned("a-0"), waiting)
+        meta = {"name": "c", "annotations": {SELECTED_NODE: "n1"} if selected else {}}
+        claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": {}}
+        stage.client.create(CLAIMS, "default", claim)
+        host = await stage.leader()
+        host.decide(a_0="n1", a_1="n1")
+        await host.bind("a-0", "n1")
+        await stage.pass_time(90)
+
+    assert violations(history, WholeGangs) == expected
 
 
 def test_a_partly_bound_gang_without_a_controller_does_not_violate() -> None:

@@ -4,7 +4,7 @@ Plays the candidates with all checks, and selects seeds by weighted set multicov
 reached `--repeats` times, or by every candidate that reaches it, and the CPU seconds are minimal. Writes
 `seeds.json`. With `--store FILE` each candidate is written to the file as soon as it was played, and those
 that are there are not played again: delete the file when the scheduler or the simulator has changed. Takes
-about twenty CPU minutes for 200 candidates.
+about twenty-five CPU minutes for 200 seeds and 100 storms.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from msgspec import Struct
 from ortools.sat.python import cp_model
 from phalanx.observe.logs import configure_logs
 
-from tests.sim_runs.seeds import PATH, Selection, points_of, run
+from tests.sim_runs.seeds import PATH, STORMS, Selection, points_of, run
 
 SOLVER_S = 120.0
 """Seconds for the selection; it takes a few."""
@@ -76,12 +76,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Exit with an error, and write nothing, when a candidate violates a check."""
     parser = argparse.ArgumentParser(prog="python -m tests.sim_runs.select_seeds", description=__doc__)
     parser.add_argument("--candidates", type=int, default=200, help="seeds 0 to N - 1")
+    parser.add_argument("--storms", type=int, default=100, help="so many storms too")
     parser.add_argument("--repeats", type=int, default=1, help="seeds that reach each point")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--store", type=Path, help="file with candidates that were played")
     asked = parser.parse_args(arguments)
     known = {each.seed: each for each in stored(asked.store)}
-    missing = [seed for seed in range(asked.candidates) if seed not in known]
+    wanted = (*range(asked.candidates), *range(STORMS, STORMS + asked.storms))
+    missing = [seed for seed in wanted if seed not in known]
     with ProcessPoolExecutor(asked.jobs) as pool:
         for played in pool.map(_play, missing):
             known[played.seed] = played
@@ -129,7 +131,7 @@ def _play(seed: int) -> Played:
     if summary.violations:
         raise AssertionError(f"seed {seed}: {summary.violations[0]}")
     print(f"seed {seed}", file=sys.stderr, flush=True)
-    return Played(seed, points_of(summary), round(time.process_time() - began, 2))
+    return Played(seed, points_of(seed, summary), round(time.process_time() - began, 2))
 
 
 if __name__ == "__main__":

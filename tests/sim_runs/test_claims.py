@@ -1,27 +1,8 @@
-"""Runs whose jobs claim volumes and devices, under every kind of fault: no check is violated."""
+"""Which runs have jobs that claim volumes and devices; `test_seeds.py` plays some of them."""
 
-from typing import Final
-
-import pytest
-from phalanx_simulator.invariants.catalogue import ALL_CHECKS
 from phalanx_simulator.runs.scenarios import Request, scenario_of
-from phalanx_simulator.runs.simulation import simulate
 
-REACHED: Final = {
-    2: {"devices-reserved", "special-claim-used", "volume-provisioned"},
-    6: {"devices-reserved", "special-claim-given-back", "special-claim-used"},
-}
-"""By seed, coverage points that show what its jobs had."""
-
-
-@pytest.mark.usefixtures("quiet")
-@pytest.mark.parametrize("seed", REACHED)
-def test_claims_under_faults(seed: int) -> None:
-    request = Request(seed=seed, nodes=8, hours=0.1, faults="storm", load=0.8, workload="claims")
-    summary = simulate(scenario_of(request, checks=ALL_CHECKS))
-    assert summary.violations == ()
-    assert summary.coverage.keys() >= REACHED[seed]
-    assert summary.faults["F14"] > 0
+from tests.sim_runs.seeds import STORMS, request_of, selection
 
 
 def test_some_seeds_of_plain_runs_have_claims() -> None:
@@ -33,3 +14,9 @@ def test_some_seeds_of_plain_runs_have_claims() -> None:
     assert has_claims(1, workload="claims")
     assert not any(has_claims(5, workload=name) for name in ("queues", "native", "volcano", "yunikorn"))
     assert not has_claims(5, faults="life")
+
+
+def test_storms_of_the_selected_seeds_have_claims_and_their_faults() -> None:
+    storms = [scenario_of(request_of(seed), checks=()) for seed in selection().seeds if seed >= STORMS]
+    assert all(each.has_claims for each in storms)
+    assert {"F3", "F5", "F8", "F14"} <= {fault.family for each in storms for fault in each.faults}

@@ -17,6 +17,8 @@ from phalanx_simulator.drills.drill import Outcome, Plan, Playable, play, play_t
 from phalanx_simulator.drills.operations import Operation
 from phalanx_simulator.invariants.catalogue import ALL_CHECKS
 
+from tests.sim_runs.seeds import OF_DRILLS
+
 PER_OPERATION: Final = {"crashes": 2, "replies": 5, "views": 2, "races": 3}
 """By drill: this many plans of each operation are played."""
 
@@ -72,11 +74,15 @@ def test_plans_of_each_operation_and_of_each_kind_of_fault_complete() -> None:
     problems: dict[str, str | None] = {}
     samples = Samples()
 
+    reached: set[str] = set()
+
     def take(plan: Playable, outcome: Outcome) -> None:
         problems[plan.name] = outcome.problem
+        reached.update(outcome.coverage)
 
     for operation in ALL_OPERATIONS:
         play_together(samples.of(operation), checks=ALL_CHECKS, take=take)
     assert {name: problem for name, problem in problems.items() if problem is not None} == {}
+    assert sorted(OF_DRILLS - reached) == []
     assert len(problems) == sum(PER_OPERATION.values()) * len(ALL_OPERATIONS)
     assert {drill: {*played} for drill, played in samples.played.items()} == samples.kinds

@@ -44,7 +44,7 @@ PROFILES: Final[Mapping[str, Mapping[str, float]]] = {
 }
 """Faults an hour, by family. `cluster` is `all` without the network, the API and the leaders."""
 
-CLAIM_FAULTS: Final[Mapping[str, float]] = {"none": 0, "calm": 1, "storm": 60}
+CLAIM_FAULTS: Final[Mapping[str, float]] = {"none": 0, "calm": 1, "storm": 240}
 """Faults of F14 an hour, in runs with claims. The other profiles have `_CLAIM_FAULTS`."""
 
 _CLAIM_FAULTS: Final = 48

@@ -45,6 +45,16 @@ def volume_claims_of(pod: Object) -> Iterator[str]:
             yield f"{pod['metadata']['name']}-{volume['name']}"
 
 
+def awaits_a_volume(pod: Object, store: Store) -> bool:
+    """Whether a claim of the pod waits for a volume of the node that a scheduler selected."""
+    for name in volume_claims_of(pod):
+        claim = found(store, Key(VOLUME_CLAIMS, pod["metadata"]["namespace"], name))
+        annotations = (claim or {"metadata": {}})["metadata"].get("annotations") or {}
+        if claim is not None and SELECTED in annotations and not claim["spec"].get("volumeName"):
+            return True
+    return False
+
+
 def device_claims_of(pod: Object) -> Iterator[str]:
     """The ResourceClaims of a pod, also the one that its status names for extended resources; an empty name
     for one that is not made yet."""

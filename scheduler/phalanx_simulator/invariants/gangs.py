@@ -13,6 +13,7 @@ from phalanx_simulator.hosts.host import State
 from phalanx_simulator.invariants.bounds import DECIDED_S, DISTURBANCE_S, PARTIAL_S, PARTIAL_SLACK_S
 from phalanx_simulator.invariants.calls import Call, Stage
 from phalanx_simulator.invariants.check import Check, CheckContext
+from phalanx_simulator.invariants.claim_facts import awaits_a_volume, found
 from phalanx_simulator.invariants.facts import (
     GangKey,
     GroupFact,
@@ -39,8 +40,9 @@ class WholeGangs(Check):
     "For long" means PARTIAL_S and PARTIAL_SLACK_S. After a disturbance the limit is DISTURBANCE_S from its
     end: no process leads; the leader is frozen, partitioned, new, or has a faulty network; the breaker may be
     open. The first write about a partly bound gang that is refused, lost or of unknown outcome is a
-    disturbance too; later ones may be retries and are not. Members without a controller are held, not
-    released, and a gang with a succeeded member is finishing, so these gangs may stay partly bound.
+    disturbance too; later ones may be retries and are not. So is a volume that a member waits for, whose
+    node was selected: L14 limits that time. Members without a controller are held, not released, and a gang
+    with a succeeded member is finishing, so these gangs may stay partly bound.
     """
 
     name = "S3"
@@ -200,6 +202,8 @@ class WholeGangs(Check):
         began = gang.partial_since
         if began is None or gang.key in self._reported or not self._could_act(gang):
             return
+        if self.now > began + PARTIAL_S and self._awaits_a_volume(gang):
+            self._disturbed_at_by_gang[gang.key] = self.now
         since = max(self._disturbed_at, self._disturbed_at_by_gang.get(gang.key, 0.0))
         is_disturbed = since > 0.0 and since + DISTURBANCE_S > began
         end = max(began, since) + DISTURBANCE_S if is_disturbed else began + PARTIAL_S
@@ -207,6 +211,12 @@ class WholeGangs(Check):
             self._reported.add(gang.key)
             needed = self.truth.min_member(gang.key)
             self.violated(gang, f"{gang.active} of {needed} members bound for {self.now - began:.0f} s")
+
+    def _awaits_a_volume(self, gang: GangFact) -> bool:
+        """Whether a member was placed and its volume is not provisioned: the outcome of its bind is open."""
+        waiting = [pod for pod in self.truth.members(gang.key) if pod.is_waiting]
+        store = self.context.store
+        return any(awaits_a_volume(found(store, self.truth.key_of(pod)) or {}, store) for pod in waiting)
 
     def _could_act(self, gang: GangFact) -> bool:
         """Whether the gang can be released: all its bound members have a controller that recreates them.
