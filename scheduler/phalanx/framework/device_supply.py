@@ -11,9 +11,9 @@ from typing import Final
 from msgspec import Struct
 
 from phalanx.framework.device_needs import DEVICE_SLOT
-from phalanx.limits import VOLUME_BLOCKS_MAX
 from phalanx.model.devices.claims import ALL_DEVICES, ClaimSpec, Request
 from phalanx.model.devices.joint_slots import PlainKinds
+from phalanx.model.devices.limits import DEVICE_NODE_SETS_MAX
 from phalanx.model.devices.pools import DeviceId
 from phalanx.model.devices.shared_pools import Matching, SharedPools
 from phalanx.model.names import NodeName
@@ -57,7 +57,7 @@ class DeviceSupply:
         requests = {each for some in wanted for each in _requests(some.claims)}
         groups = {nodes for each in requests for nodes, _ in self._pools.of((each,)).shared}
         blocks = sorted((nodes for nodes in groups if 1 < len(nodes) < self._pools.node_count), key=sorted)[
-            :VOLUME_BLOCKS_MAX
+            :DEVICE_NODE_SETS_MAX
         ]
         for nodes in (None, *blocks) if groups else ():
             left: dict[str, int] = {}

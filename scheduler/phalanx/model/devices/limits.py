@@ -25,6 +25,10 @@ DEVICE_SLOTS_CACHE_MAX: Final = 10_000
 SHARED_KINDS_CACHE_MAX: Final = 1 << 16
 """Devices that several nodes can use whose kinds are kept for one kind of member: some hundred bytes each."""
 
+DEVICE_NODE_SETS_MAX: Final = 64
+"""Sets of nodes, other than all, whose devices of several nodes are bounded in one problem: each is a rule of
+the solver."""
+
 DEVICE_KINDS_TOGETHER_MAX: Final = 4
 """Kinds of requests of pods that are placed together and counted exactly: each set of them is a resource of
 the solver."""
