@@ -32,7 +32,7 @@ def _all(first: int) -> Simulated:
 
 
 SEEDS: Final[Mapping[str, Simulated]] = {
-    "assumed pods use nothing": _all(2),
+    "assumed pods use nothing": _storm(1),
     "evictions of a pod apply to any pod of the same name": _storm(2),
     "binds are sent before a complete placement exists": _storm(1),
     "gangs hold partial capacity and wait for the rest": _storm(1),
