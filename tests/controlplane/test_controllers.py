@@ -1,9 +1,11 @@
 """Published workload controllers: builds, CRDs and webhooks; a small program runs in place of one."""
 
+import asyncio
 import base64
 import sys
 from pathlib import Path
 
+import aiohttp
 import pytest
 import yaml
 from phalanx.resources import data_dir
@@ -240,6 +242,18 @@ async def test_webhooks_are_called_while_a_controller_runs(control_plane: Contro
         await api.delete(session, EXAMPLE)
         await api.delete(session, EXAMPLE)
         await api.delete(session, CRD)
+        await gone(session, CRD)
+
+
+async def gone(session: aiohttp.ClientSession, manifest: Manifest) -> None:
+    """Wait until the object is deleted: a CRD that is applied before is deleted all the same."""
+    path = await api.path_of(session, manifest)
+    async with asyncio.timeout(60):
+        while True:
+            async with session.get(path) as answer:
+                if answer.status == 404:
+                    return
+            await asyncio.sleep(0.05)
 
 
 @pytest.mark.controlplane
