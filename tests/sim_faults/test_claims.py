@@ -16,12 +16,10 @@ from phalanx_simulator.embedded.controllers.device_driver import DeviceDriver
 from phalanx_simulator.embedded.controllers.ephemeral_claims import EphemeralClaims
 from phalanx_simulator.embedded.controllers.provisioner import LocalVolumes, Provisioner
 from phalanx_simulator.embedded.controllers.resource_claims import CLAIMS as DEVICE_CLAIMS
-from phalanx_simulator.embedded.controllers.resource_claims import (
-    EXTENDED as EXTENDED_CLAIM,
-)
 from phalanx_simulator.embedded.controllers.resource_claims import SLICES, ResourceClaims, serve
 from phalanx_simulator.embedded.controllers.volumes import CLAIMS, VOLUMES
 from phalanx_simulator.embedded.manifests import pod
+from phalanx_simulator.embedded.pod_claims import EXTENDED as EXTENDED_CLAIM
 from phalanx_simulator.embedded.provisioned_volumes import SELECTED_NODE
 from phalanx_simulator.embedded.store import Key, Object
 from phalanx_simulator.faults.edits import with_metadata, with_spec

@@ -9,8 +9,9 @@ from phalanx.model.devices.cluster import NO_DEVICES
 from phalanx.model.names import NodeName
 from phalanx.model.nodes import Node, NodeState
 from phalanx.model.snapshot import Snapshot
-from phalanx_simulator.embedded.controllers.resource_claims import CLAIMS, EXTENDED, serve
+from phalanx_simulator.embedded.controllers.resource_claims import CLAIMS, serve
 from phalanx_simulator.embedded.manifests import node, pod
+from phalanx_simulator.embedded.pod_claims import EXTENDED
 from phalanx_simulator.embedded.store import Key, Object
 from phalanx_simulator.invariants.binds import NodeCapacityIsRespected
 from phalanx_simulator.invariants.bounds import RESERVED_S

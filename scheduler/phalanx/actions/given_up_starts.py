@@ -21,9 +21,10 @@ from phalanx.actions.problems.pod_assignment import assign_pods
 from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.actions.reservations.reservations import Reservation, binding, hold
 from phalanx.framework.session import Session
-from phalanx.framework.statement import Assignments, Statement
+from phalanx.framework.statement import Statement
 from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId, NodeName, PodUid
+from phalanx.model.pods import Assignments
 from phalanx.model.reasons import Objection, Reason
 from phalanx.model.resources import NONE, Resources, add
 from phalanx.solver.engine import place

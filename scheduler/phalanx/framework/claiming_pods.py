@@ -9,11 +9,9 @@ from phalanx.framework.shared_choices import devices_of
 from phalanx.model.devices.claims import ALL_DEVICES, Claim, ClaimGrant, ClaimSpec
 from phalanx.model.devices.pools import DeviceId
 from phalanx.model.extended_resources import SpecialClaim
-from phalanx.model.names import NodeName, PodUid
+from phalanx.model.names import PodUid
 from phalanx.model.nodes import Node
 from phalanx.model.pods import Pod
-
-Assignments = Sequence[tuple[NodeName, Sequence[Pod]]]
 
 Granted = Mapping[PodUid, tuple[ClaimGrant, ...]]
 """The claims of each pod, with what was decided for them."""

@@ -133,8 +133,11 @@ class DeviceNeeds:
         """The pod with its claims that no other pod names as such; the pod itself if it has none."""
         if not pod.is_waiting or all(each.is_own for each in pod.device_claims):
             return pod
-        entries = [replace(each, is_sole=self._is_sole(each, pod.namespace)) for each in pod.device_claims]
-        return replace(pod, device_claims=tuple(entries))
+        sole = [self._is_sole(each, pod.namespace) for each in pod.device_claims]
+        if not any(sole):
+            return pod
+        marked = zip(pod.device_claims, sole, strict=True)
+        return replace(pod, device_claims=tuple(replace(each, is_sole=only) for each, only in marked))
 
     def _is_sole(self, entry: PodClaim, namespace: str) -> bool:
         claim = None if entry.is_own else self._state.claim(namespace, entry.claim)

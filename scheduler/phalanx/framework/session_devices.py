@@ -9,7 +9,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from phalanx.framework.claiming_pods import (
-    Assignments,
     ClaimingPods,
     Granted,
     depends_on_others,
@@ -47,7 +46,7 @@ from phalanx.model.extended_resources import SpecialClaim, special_claim, specia
 from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.nodes import Node, NodeState
-from phalanx.model.pods import Pod
+from phalanx.model.pods import Assignments, Pod
 from phalanx.model.rules import Budget
 from phalanx.model.snapshot import Snapshot
 

@@ -35,15 +35,12 @@ from phalanx.model.host_ports import offered_of
 from phalanx.model.names import GangId, NodeName, PodUid, QueueName
 from phalanx.model.nodes import NodeState
 from phalanx.model.numa import is_numa_resource, zone_capacity
-from phalanx.model.pods import Device, Pod
+from phalanx.model.pods import Assignments, Device, Pod
 from phalanx.model.resources import Resources, add, scale, subtract
 
 _NO_CLAIMS: Final[Granted] = {}
 _NO_LABELS: Final[Mapping[str, str]] = {}
 _NO_NODE_LABELS: Final[Mapping[NodeName, Mapping[str, str]]] = {}
-
-Assignments = Sequence[tuple[NodeName, Sequence[Pod]]]
-"""Pods by the node that they are assigned to."""
 
 Usage = Mapping[NodeName, Resources]
 """Amounts per node."""

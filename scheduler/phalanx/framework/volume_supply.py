@@ -12,11 +12,11 @@ from typing import Final
 
 from msgspec import Struct
 
-from phalanx.framework.statement import Assignments, Changes
+from phalanx.framework.statement import Changes
 from phalanx.limits import VOLUME_BLOCKS_MAX, VOLUME_SPACE_MAX
 from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.nodes import Node, NodeState
-from phalanx.model.pods import Pod, PodShape, Term, VolumeClaim, WantedVolume
+from phalanx.model.pods import Assignments, Pod, PodShape, Term, VolumeClaim, WantedVolume
 from phalanx.model.resources import Resources, format_bytes
 from phalanx.model.rules import Budget
 from phalanx.model.selectors import labels_match, node_matches_any

@@ -1,5 +1,6 @@
 """Pods, and the shape that makes pods interchangeable."""
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final
 
@@ -468,3 +469,7 @@ class Pod(Struct, frozen=True, gc=False):
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
+
+
+Assignments = Sequence[tuple[NodeName, Sequence[Pod]]]
+"""Pods by the node that they are assigned to."""

@@ -1,6 +1,16 @@
 """The ResourceClaims of a pod, as the claim controller and kubelets read them from spec and status."""
 
+from typing import Final
+
 from phalanx_simulator.embedded.store import Object
+
+EXTENDED: Final = "resource.kubernetes.io/extended-resource-claim"
+"""Annotation of a claim that a scheduler made for extended resources of a pod."""
+
+
+def is_special(claim: Object) -> bool:
+    """Whether a scheduler made the claim for the extended resources of a pod."""
+    return (claim["metadata"].get("annotations") or {}).get(EXTENDED) == "true"
 
 
 def claim_names(pod: Object) -> list[str]:

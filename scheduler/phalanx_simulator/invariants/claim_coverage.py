@@ -5,6 +5,7 @@ from typing import Final
 from phalanx.model.decisions import CycleResult
 from phalanx.model.snapshot import Snapshot
 
+from phalanx_simulator.embedded.pod_claims import is_special
 from phalanx_simulator.embedded.store import Change, ChangeType, Key, Object
 from phalanx_simulator.invariants.calls import Call, Stage
 from phalanx_simulator.invariants.check import Check, CheckContext
@@ -18,7 +19,6 @@ from phalanx_simulator.invariants.claim_facts import (
     device_claims_of,
     devices_of,
     found,
-    is_special,
     owner_of,
     volume_claims_of,
 )

@@ -23,7 +23,6 @@ CLAIM_KINDS: Final = (
 COMPLETED: Final = "pv.kubernetes.io/bind-completed"
 SELECTED: Final = "volume.kubernetes.io/selected-node"
 
-_SPECIAL: Final = "resource.kubernetes.io/extended-resource-claim"
 _CLASS_PREFIX: Final = "deviceclass.resource.kubernetes.io/"
 
 Device = tuple[str, str, str]
@@ -59,11 +58,6 @@ def device_claims_of(pod: Object) -> Iterator[str]:
     """The ResourceClaims of a pod, also the one that its status names for extended resources; an empty name
     for one that is not made yet."""
     yield from claim_names(pod) if pod else ()
-
-
-def is_special(claim: Object) -> bool:
-    """Whether a scheduler made the claim for the extended resources of a pod."""
-    return (claim["metadata"].get("annotations") or {}).get(_SPECIAL) == "true"
 
 
 def owner_of(claim: Object) -> str:

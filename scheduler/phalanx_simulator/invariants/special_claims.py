@@ -11,6 +11,7 @@ from typing import Final
 from phalanx.model.decisions import CycleResult
 from phalanx.model.snapshot import Snapshot
 
+from phalanx_simulator.embedded.pod_claims import is_special
 from phalanx_simulator.embedded.store import Change, ChangeType, Key, Object
 from phalanx_simulator.invariants.bounds import RESERVED_S
 from phalanx_simulator.invariants.calls import Call, Stage
@@ -20,7 +21,6 @@ from phalanx_simulator.invariants.claim_facts import (
     devices_wanted,
     extended_resources,
     found,
-    is_special,
     owner_of,
 )
 from phalanx_simulator.invariants.facts import PodFact

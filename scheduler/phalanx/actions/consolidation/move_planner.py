@@ -25,11 +25,11 @@ from phalanx.actions.problems.placement import DemandPlacement, lacks_supply
 from phalanx.actions.problems.pod_assignment import assign_pods
 from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.framework.session import Session
-from phalanx.framework.statement import Assignments, DoesNotFit, Statement, Usage, total_requests
+from phalanx.framework.statement import DoesNotFit, Statement, Usage, total_requests
 from phalanx.model.devices.pools import DeviceId
 from phalanx.model.host_ports import offered, ports_of, with_ports
 from phalanx.model.names import NodeName, PodUid
-from phalanx.model.pods import Pod
+from phalanx.model.pods import Assignments, Pod
 from phalanx.model.resources import NONE, Resources, add
 from phalanx.model.rules import TopologySpreadRule
 from phalanx.solver.checker import violated_rules

@@ -16,12 +16,12 @@ from phalanx.actions.preemption.victims import termination_deadline
 from phalanx.actions.problems.capacity_holders import AssignedPod, assigned_pods, charged, total_of, usage_of
 from phalanx.actions.problems.held_devices import still_held
 from phalanx.framework.session import Session
-from phalanx.framework.statement import Assignments, Statement, Usage
+from phalanx.framework.statement import Statement, Usage
 from phalanx.model.devices.pools import DeviceId
 from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.memory import ExpectedPod, Move, Nomination
 from phalanx.model.names import GangId, NodeName, PodUid, QueueName
-from phalanx.model.pods import Pod, without_affinity_state
+from phalanx.model.pods import Assignments, Pod, without_affinity_state
 from phalanx.model.resources import Resources
 
 Kind = tuple[str, str, str]

@@ -9,10 +9,9 @@ from phalanx.actions.nodes.fragmentation_order import FragmentationOrders
 from phalanx.actions.nodes.fullness import Fullness, Vector
 from phalanx.framework.nodes.topology import Path
 from phalanx.framework.session import Session
-from phalanx.framework.statement import Assignments
 from phalanx.model.gpu_shares import NO_DEVICES, Devices
 from phalanx.model.names import NodeName
-from phalanx.model.pods import Pod
+from phalanx.model.pods import Assignments, Pod
 from phalanx.model.queues import Objective
 from phalanx.model.snapshot import Topology
 from phalanx.solver.domains import DomainKey, domain_key

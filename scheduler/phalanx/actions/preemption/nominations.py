@@ -16,13 +16,13 @@ from phalanx.actions.preemption.victims import termination_deadline
 from phalanx.actions.problems.capacity_holders import assigned_pods, charged, usage_of
 from phalanx.actions.problems.held_devices import still_held
 from phalanx.framework.session import Session
-from phalanx.framework.statement import Assignments, Statement, Usage
+from phalanx.framework.statement import Statement, Usage
 from phalanx.model.decisions import Nominate
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import Nomination
 from phalanx.model.names import NO_QUEUE, GangId, NodeName, PodUid
 from phalanx.model.numa import is_numa_resource
-from phalanx.model.pods import Pod
+from phalanx.model.pods import Assignments, Pod
 from phalanx.model.resources import NONE, Resources, subtract
 
 

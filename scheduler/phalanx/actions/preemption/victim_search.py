@@ -30,12 +30,12 @@ from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.actions.reservations.reservations import Reservation, hold
 from phalanx.framework.evictions import QueueEvictionLimit
 from phalanx.framework.session import Session
-from phalanx.framework.statement import Assignments, Statement, Usage
+from phalanx.framework.statement import Statement, Usage
 from phalanx.limits import VICTIM_DETERMINISTIC_LIMIT
 from phalanx.model.gangs import Gang
 from phalanx.model.gpu_shares import NO_DEVICES, Devices, requests_share, total_usage
 from phalanx.model.names import GangId, NodeName
-from phalanx.model.pods import Pod
+from phalanx.model.pods import Assignments, Pod
 from phalanx.model.reasons import Evidence
 from phalanx.solver.engine import place
 from phalanx.solver.preemption.capacity import CapacityTracker

@@ -6,12 +6,13 @@ from phalanx.actions.demands.demand import Demand
 from phalanx.actions.nodes.gang_constraints import nodes_of_members
 from phalanx.framework.nodes.topology import domain_name
 from phalanx.framework.session import Session
-from phalanx.framework.statement import Assignments, Statement
+from phalanx.framework.statement import Statement
 from phalanx.framework.volume_supply import VolumesLacking
 from phalanx.model.decisions import Certificate
 from phalanx.model.gangs import Gang, ancestor_chains
 from phalanx.model.gpu_shares import NO_DEVICES, Devices
 from phalanx.model.names import NodeName
+from phalanx.model.pods import Assignments
 from phalanx.model.snapshot import Topology
 
 

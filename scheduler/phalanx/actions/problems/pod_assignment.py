@@ -14,9 +14,8 @@ from msgspec import Struct
 from phalanx.actions.demands.demand import Demand
 from phalanx.framework.nodes.topology import Path
 from phalanx.framework.session import Session
-from phalanx.framework.statement import Assignments
 from phalanx.model.names import NodeName
-from phalanx.model.pods import Pod
+from phalanx.model.pods import Assignments, Pod
 from phalanx.solver.problem import Assignment
 
 Slot = tuple[str, ...]

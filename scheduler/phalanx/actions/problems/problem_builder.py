@@ -18,11 +18,10 @@ from phalanx.actions.nodes.node_classes import (
 from phalanx.actions.nodes.node_order import NodeOrders, objective_of
 from phalanx.actions.nodes.pod_capacity import Vector
 from phalanx.framework.session import Session
-from phalanx.framework.statement import Assignments
 from phalanx.model.gpu_shares import Devices
 from phalanx.model.host_ports import has_ports
 from phalanx.model.names import NodeName
-from phalanx.model.pods import Pod
+from phalanx.model.pods import Assignments, Pod
 from phalanx.model.queues import Objective
 from phalanx.model.rules import (
     AffinityRule,

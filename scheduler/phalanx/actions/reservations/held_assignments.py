@@ -16,12 +16,12 @@ from phalanx.actions.reservations.reservations import CapacityKey, capacity_delt
 from phalanx.framework.evictions import Beneficiary
 from phalanx.framework.queues.ledger import Account
 from phalanx.framework.session import Session
-from phalanx.framework.statement import Assignments, CapacityHold, Usage
+from phalanx.framework.statement import CapacityHold, Usage
 from phalanx.model.gangs import Gang, MemberCount, count_members
 from phalanx.model.gpu_shares import requests_share
 from phalanx.model.memory import GangComposition
 from phalanx.model.names import GangId, NodeName
-from phalanx.model.pods import Pod
+from phalanx.model.pods import Assignments, Pod
 from phalanx.model.resources import NONE, Resources, add, fits, scale, subtract, sum_of
 from phalanx.model.rules import Budget
 

@@ -336,7 +336,7 @@ def candidates(pools: Sequence[Pool]) -> Iterator[Candidate]:
 
 def is_local(each: Candidate) -> bool:
     """Whether only one node can use the device."""
-    choice = each.device.choice if each.slice.per_device else each.slice.choice
+    choice = each.slice.choice_of(each.device)
     return choice is not None and bool(choice.node)
 
 
@@ -346,7 +346,7 @@ def _unsupported(each: Candidate) -> str:
 
 def nodes_of(devices: Sequence[Candidate], node: Node) -> NodeChoice:
     """The nodes that can use all of these devices, which were allocated for this node."""
-    choices = [each.device.choice if each.slice.per_device else each.slice.choice for each in devices]
+    choices = [each.slice.choice_of(each.device) for each in devices]
     if any(each.device.binds_to_node for each in devices) or any(each and each.node for each in choices):
         return NodeChoice(node=node.name)
     requirements = dict.fromkeys(

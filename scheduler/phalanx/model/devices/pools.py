@@ -141,6 +141,10 @@ class Slice(Struct, frozen=True, gc=False):
         """The pool that the slice is a part of."""
         return self.driver, self.pool
 
+    def choice_of(self, device: Device) -> NodeChoice | None:
+        """The nodes that can use this device of the slice; None for none."""
+        return device.choice if self.per_device else self.choice
+
     def reaches(self, node: Node) -> bool:
         """Whether the node can use the slice, or one of its devices."""
         if self.choice is not None:

@@ -189,5 +189,5 @@ def _part(pool: Pool, keep: Callable[[Slice, Device], bool]) -> Pool:
 
 
 def _is_shared(written: Slice, device: Device) -> bool:
-    choice = device.choice if written.per_device else written.choice
+    choice = written.choice_of(device)
     return choice is not None and not choice.node

@@ -89,7 +89,7 @@ class SharedPools:
                 continue
             _, devices = by_nodes.setdefault(names, (nodes[0], {}))
             for each in candidates([one for one in self._inventory.pools(nodes[0]) if one.id == pool]):
-                if (each.device.choice if each.slice.per_device else each.slice.choice) == choice:
+                if each.slice.choice_of(each.device) == choice:
                     devices[each.id] = each
         return [(names, node, list(devices.values())) for names, (node, devices) in by_nodes.items()]
 

@@ -20,8 +20,6 @@ GROUP: Final = "resource.k8s.io"
 CLAIMS: Final = f"resourceclaims.{GROUP}"
 TEMPLATES: Final = f"resourceclaimtemplates.{GROUP}"
 SLICES: Final = f"resourceslices.{GROUP}"
-EXTENDED: Final = "resource.kubernetes.io/extended-resource-claim"
-"""Annotation of a claim that a scheduler made for extended resources of a pod."""
 
 DEVICE_TYPES: Final = (
     ResourceType(GROUP, "v1", "resourceclaims", "ResourceClaim", True, status=True),
