@@ -61,15 +61,21 @@ LATE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("kind", sorted(LATE))
-def test_nobody_takes_the_place_of_a_moved_gang_in_between(kind: str) -> None:
-    """The gang moves to a-1, where two more GPUs are free: only the rule keeps the late one away."""
-    moved, late = LATE[kind]
+def terminated_for_a_large_one(moved: dict[str, Any]) -> Scenario:
+    """A gang with these fields moves to a-1, where two more GPUs are free; its pod has terminated."""
     scenario = Scenario().nodes("a", 2, gpu=8).gang("special", 1, gpu=4, on=["a-0"], **moved)
     scenario.gang("pinned", 1, gpu=2, on=["a-1"], priority=9)
     decided = rested(scenario.gang("large", 1, gpu=8)).decide(ON)
     assert len(decided.evicted()) == 1
-    scenario.terminate(decided).gang("late", 1, gpu=1, **late)
+    return scenario.terminate(decided)
+
+
+@pytest.mark.parametrize("kind", sorted(LATE))
+def test_nobody_takes_the_place_of_a_moved_gang_in_between(kind: str) -> None:
+    """Only the rule keeps the late one away."""
+    moved, late = LATE[kind]
+    scenario = terminated_for_a_large_one(moved)
+    scenario.gang("late", 1, gpu=1, **late)
     middle = scenario.decide(ON)
     assert not middle.placed()
     recreated(scenario.take(middle))
@@ -82,10 +88,8 @@ def test_nobody_takes_the_place_of_a_moved_gang_in_between(kind: str) -> None:
 def test_nobody_takes_the_place_of_a_moved_gang_of_which_no_pod_exists(kind: str) -> None:
     """The old pods are gone, and the controller has created no new one yet."""
     moved, late = LATE[kind]
-    scenario = Scenario().nodes("a", 2, gpu=8).gang("special", 1, gpu=4, on=["a-0"], **moved)
-    scenario.gang("pinned", 1, gpu=2, on=["a-1"], priority=9)
-    decided = rested(scenario.gang("large", 1, gpu=8)).decide(ON)
-    special = scenario.terminate(decided)._gangs.pop("special")
+    scenario = terminated_for_a_large_one(moved)
+    special = scenario._gangs.pop("special")
     middle = scenario.gang("late", 1, gpu=1, **late).decide(ON)
     assert [*middle.placed()] == ["large"]
     scenario.take(middle)._gangs["special"] = special

@@ -1,8 +1,8 @@
 """Moves of gangs with claims to devices: old claims end with their pods, new ones get what is held."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from itertools import combinations, combinations_with_replacement, product
+from collections.abc import Sequence
+from itertools import product
 from typing import Any, Self
 
 import pytest
@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from phalanx.model.gangs import GangKind
 
+from tests.actions.all_placements import Places, fewest_pods, placements
 from tests.actions.test_consolidate import config, recreated, rested
 from tests.actions.test_device_claims import World, allocated
 from tests.builders import Decided
@@ -164,8 +165,6 @@ class Group(Struct, frozen=True):
 NODES = {"a-0": (3, 1), "a-1": (3, 2), "a-2": (2, 1)}
 """For each node, how many devices of both kinds it has."""
 
-Places = dict[str, tuple[str, ...]]
-
 
 def is_right(groups: Sequence[Group], places: Places) -> bool:
     """Whether each node has enough devices of each kind."""
@@ -178,24 +177,11 @@ def is_right(groups: Sequence[Group], places: Places) -> bool:
 
 def fewest_moved(groups: Sequence[Group], places: Places) -> int | None:
     """The fewest pods of running gangs to move so that all gangs fit; None if it is impossible."""
-    found = [
-        sum(len(places[name]) for name in some)
-        for size in range(len(places) + 1)
-        for some in combinations(places, size)
-        if any(_placed(groups, {name: nodes for name, nodes in places.items() if name not in some}))
-    ]
-    return min(found, default=None)
-
-
-def _placed(groups: Sequence[Group], places: Places) -> Iterator[bool]:
-    group = next((group for group in groups if group.name not in places), None)
-    if group is None:
-        yield True
-        return
-    for nodes in combinations_with_replacement(NODES, group.count):
-        more = {**places, group.name: nodes}
-        if is_right(groups, more):
-            yield from _placed(groups, more)
+    return fewest_pods(
+        list(places),
+        places,
+        lambda rest, _moved: any(placements(groups, rest, list(NODES), is_right)),
+    )
 
 
 @st.composite
