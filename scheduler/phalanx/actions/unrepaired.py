@@ -4,12 +4,12 @@ Such a gang has lost members whose replacements wait, and no node of the domain 
 capacity for them. If its `recovery` requests a restart for some kind of loss, it is restarted as a whole: its
 owner has said that a restart is better than to wait. That is decided only if the gang fits at once where it
 does not run, with all its rules and all its members, and if its replacements do not fit the domain even
-without the pods that terminate anyway.
+without the pods that terminate anyway. Claims of its pods to devices end with the pods, and are made again.
 """
 
 from collections.abc import Iterator
 
-from phalanx.actions.consolidation.movable_gangs import demand_of_recreated
+from phalanx.actions.consolidation.movable_gangs import demand_of_recreated, may_restart
 from phalanx.actions.context import Cycle
 from phalanx.actions.demands.demand import Demand, Stage
 from phalanx.actions.limits import UNREPAIRED_TRIED_MAX
@@ -94,7 +94,7 @@ class _Trials:
             pod for pod in gang.members if pod.holds_node and self._session.pod_state(pod) is PodState.BOUND
         )
         pods = (*holders, *(pod for batch in demand.batches for pod in batch.pods))
-        if not self._left or not holders or any(_is_uncertain(pod) for pod in pods):
+        if not self._left or not holders or not all(_is_known(pod, self._session) for pod in pods):
             return ()
         self._left -= 1
         is_better = self._outcome.isolate_errors(
@@ -114,7 +114,8 @@ class _Trials:
             if not self._fits(demand):
                 used, booked = usage_of_pods(holders, session)
                 trial.assume_ended(queue=gang.queue, used=used, booked=booked, gone=holders)
-                fits = self._fits(demand_of_recreated(gang, pods, session))
+                again = demand_of_recreated(gang, pods, session)
+                fits = may_restart(again, session) and self._fits(again)
             trial.roll_back()
         return fits
 
@@ -125,13 +126,16 @@ class _Trials:
         return not lacks_supply(self._session, demand, assign_pods(self._session, demand, answer.assignments))
 
 
-def _is_uncertain(pod: Pod) -> bool:
-    """Whether it is not known what the pod needs when it is created again.
+def _is_known(pod: Pod, session: Session) -> bool:
+    """Whether it is known what the pod needs when it is created again.
 
-    That is so for its affinity and its spread constraints while it runs, and for its claims to devices.
+    Its claims must be its own, and end with it. The session knows what waiting pods require near them and by
+    what they are to be spread. It knows this of pods that run only if the cache was made for moves.
     """
-    shape = pod.shape
-    return bool(shape.affinity or shape.spread or shape.device_slot) or pod.is_placeholder
+    shape, index = pod.shape, session.affinity_index
+    if pod.is_placeholder or (pod.holds_node and pod.device_claims and not session.devices.are_renewed(pod)):
+        return False
+    return not (shape.affinity or shape.spread) or (index is not None and index.knows_rules_of(shape))
 
 
 def since(losses: list[tuple[MemberLoss, Gang]]) -> Iterator[tuple[GangId, dict[LossKind, int]]]:

@@ -93,16 +93,9 @@ class MovablePool:
     def _unit_of(self, gang: Gang) -> Movable | None:
         if gang.id not in self._units:
             unit = self._made(gang) if self._is_healthy(gang) else None
-            self._units[gang.id] = unit if unit is not None and self._may_restart(unit) else None
+            is_moved = unit is not None and may_restart(unit.demand, self._session)
+            self._units[gang.id] = unit if is_moved else None
         return self._units[gang.id]
-
-    def _may_restart(self, unit: Movable) -> bool:
-        """Whether no plugin objects to the recreated gang, and its claims can have devices."""
-        gang = unit.demand.gang
-        return (
-            self._session.hooks.check_gang(gang) is None
-            and self._session.devices.needs.objection(gang) is None
-        )
 
     def _is_healthy(self, gang: Gang) -> bool:
         session = self._session
@@ -153,6 +146,12 @@ def demand_of_recreated(gang: Gang, pods: Sequence[Pod], session: Session) -> De
         recreated = session.with_classes(recreated)
         members = recreated.members
     return Demand(recreated, Stage.START, START, batches_of(recreated, members, whole=True))
+
+
+def may_restart(demand: Demand, session: Session) -> bool:
+    """Whether no plugin objects to the recreated gang, and its claims can have devices."""
+    gang = demand.gang
+    return session.hooks.check_gang(gang) is None and session.devices.needs.objection(gang) is None
 
 
 def _recreated(pod: Pod) -> Pod:
