@@ -59,8 +59,8 @@ def _asker(**spec: Any) -> Document:
     return _pod("asker", schedulerName="phalanx", **spec)
 
 
-def _terms(kind: str, **term: Any) -> Document:
-    required = [{"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "x"}}, **term}]
+def _terms(kind: str, *, times: int = 1, **term: Any) -> Document:
+    required = [{"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "x"}}, **term}] * times
     return {kind: {"requiredDuringSchedulingIgnoredDuringExecution": required}}
 
 
@@ -316,6 +316,19 @@ _PREFERENCES: Final = (
         ("a", "b"),
         (),
         costs=(("b", 1),),
+    ),
+    Row(
+        "required affinity of a pod that runs, the same term twice",
+        (
+            _DEFAULT,
+            _A,
+            _B,
+            _pod("old", nodeName="a", affinity=_terms("podAffinity", times=2)),
+            _asker(labels={"app": "x"}),
+        ),
+        ("a", "b"),
+        (),
+        costs=(("b", 2),),
     ),
     Row(
         "taint that is only preferred",

@@ -133,15 +133,16 @@ _VALUES: Final = {"In": True, "NotIn": True, "Exists": False, "DoesNotExist": Fa
 def read_pod_terms(
     affinity: core.PodAffinity | None, field: str, meta: ObjectMeta, wrong: list[str]
 ) -> AffinityTerms:
-    """Each term once, in canonical order. Errors are appended to `wrong`.
+    """The terms in canonical order. Errors are appended to `wrong`.
 
+    A term that is written twice occurs twice: as a preference of a pod that runs, it has twice the weight.
     `matchLabelKeys` become requirements on the pod's own labels, as in the API server.
     """
     terms = affinity.required_during_scheduling_ignored_during_execution if affinity is not None else ()
-    read = {
+    read = [
         _read(term, f"spec.affinity.{field}.{_REQUIRED}[{index}]", meta, wrong)
         for index, term in enumerate(terms)
-    }
+    ]
     return tuple(sorted(read, key=repr))
 
 
