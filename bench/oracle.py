@@ -1,33 +1,44 @@
 """`python -m bench.oracle`: compares feasible nodes of single pods, and what they cost, with kube-scheduler.
 
-    python -m bench.oracle [--volumes] [--cases N] [--first SEED] [--jobs N] [--output FILE]
+    python -m bench.oracle [--kind KIND] [--cases N] [--first SEED] [--jobs N] [--output FILE]
 
-Cases are random clusters of `tests/oracle`, 200 for each seed; with `--volumes` those whose pods have claims
-that may take volumes which exist already. Disagreements are printed with their seed, and
-their objects are appended to FILE, one List in JSON a line. The last lines have the totals: cases, those that
-were left out and why, how many nodes each plugin of kube-scheduler refused, and in how many cases its scores
-of the feasible nodes differ. The exit code is 1 if there was a disagreement. It needs Go, which builds the
-program once.
+Cases are random clusters of `tests/oracle`, 200 for each seed. `--kind`: with `pods`, all rules but those of
+the other kinds; with `volumes`, claims that may take volumes which exist already; with `devices`, claims to
+devices; with `extended`, extended resources that devices may satisfy. Disagreements are printed with their
+seed, and their objects are appended to FILE, one List in JSON a line. The last lines have the totals: cases,
+those that were left out and why, how many nodes each plugin of kube-scheduler refused, and in how many cases
+its scores of the feasible nodes differ. The exit code is 1 if there was a disagreement. It needs Go, which
+builds the program once.
 """
 
 import argparse
 import json
 import sys
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis.strategies import SearchStrategy
 from msgspec import Struct
+from phalanx.model.devices.matching import Matcher
 
 from tests.oracle.clusters import POD, Case, cases
 from tests.oracle.comparison import Comparison, compare
+from tests.oracle.device_clusters import POD as DEVICE_POD
+from tests.oracle.device_clusters import cases_with_devices
+from tests.oracle.device_comparison import Comparison as DeviceComparison
+from tests.oracle.device_comparison import compare as compare_devices
+from tests.oracle.extended_clusters import cases_with_extended_resources
 from tests.oracle.plugins import Plugins, running
 from tests.oracle.volume_clusters import volume_cases
 
 CASES_PER_SEED: Final = 200
+
+Compared = Comparison | DeviceComparison
 
 
 class Disagreement(Struct, frozen=True):
@@ -47,14 +58,37 @@ class Tally(Struct, frozen=True):
     disagreements: tuple[Disagreement, ...]
 
 
-def examine(number: int, *, count: int = CASES_PER_SEED, volumes: bool = False) -> Tally:
+class Kind(Struct, frozen=True):
+    """Random clusters, and how the answers about one of them are compared."""
+
+    cases: Callable[[], SearchStrategy[Case]]
+    compare: Callable[[Plugins, Case], Compared]
+
+
+def _by_cycle(plugins: Plugins, case: Case) -> Comparison:
+    return compare(plugins, case.objects, POD, hard_weight=case.hard_weight)
+
+
+def _by_allocator(plugins: Plugins, case: Case) -> DeviceComparison:
+    return compare_devices(plugins, case.objects, DEVICE_POD, Matcher())
+
+
+KINDS: Final = {
+    "pods": Kind(cases, _by_cycle),
+    "volumes": Kind(volume_cases, _by_cycle),
+    "devices": Kind(cases_with_devices, _by_allocator),
+    "extended": Kind(cases_with_extended_resources, _by_cycle),
+}
+
+
+def examine(number: int, *, count: int = CASES_PER_SEED, kind: str = "pods") -> Tally:
     """Compare all cases of one seed."""
     with running() as plugins:
-        return _tally(number, _compared(plugins, number, count, volumes=volumes))
+        return _tally(number, _compared(plugins, number, count, KINDS[kind]))
 
 
-def _compared(plugins: Plugins, number: int, count: int, *, volumes: bool) -> list[tuple[Case, Comparison]]:
-    made: list[tuple[Case, Comparison]] = []
+def _compared(plugins: Plugins, number: int, count: int, kind: Kind) -> list[tuple[Case, Compared]]:
+    made: list[tuple[Case, Compared]] = []
 
     @seed(number)
     @settings(
@@ -64,15 +98,15 @@ def _compared(plugins: Plugins, number: int, count: int, *, volumes: bool) -> li
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
-    @given(case=volume_cases() if volumes else cases())
+    @given(case=kind.cases())
     def each(case: Case) -> None:
-        made.append((case, compare(plugins, case.objects, POD, hard_weight=case.hard_weight)))
+        made.append((case, kind.compare(plugins, case)))
 
     each()
     return made
 
 
-def _tally(number: int, compared: list[tuple[Case, Comparison]]) -> Tally:
+def _tally(number: int, compared: list[tuple[Case, Compared]]) -> Tally:
     counts: Counter[str] = Counter()
     refused_by: Counter[str] = Counter()
     scored_by: Counter[str] = Counter()
@@ -89,7 +123,7 @@ def _tally(number: int, compared: list[tuple[Case, Comparison]]) -> Tally:
 def main(arguments: list[str] | None = None) -> int:
     """Print disagreements, then the totals."""
     parser = argparse.ArgumentParser(prog="python -m bench.oracle", description=__doc__)
-    parser.add_argument("--volumes", action="store_true", help="claims that take volumes which exist already")
+    parser.add_argument("--kind", choices=KINDS, default="pods", help="which random clusters")
     parser.add_argument("--cases", type=int, default=10_000, help="random clusters")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
@@ -99,7 +133,7 @@ def main(arguments: list[str] | None = None) -> int:
     seeds = range(options.first, options.first + -(-options.cases // count))
     tallies = []
     with ProcessPoolExecutor(options.jobs) as pool:
-        for tally in pool.map(partial(examine, count=count, volumes=options.volumes), seeds):
+        for tally in pool.map(partial(examine, count=count, kind=options.kind), seeds):
             tallies.append(tally)
             counts = _named(sum((each.counts for each in tallies), Counter[str]()))
             print(f"{len(tallies)} of {len(seeds)} seeds: {counts}", file=sys.stderr, flush=True)
