@@ -152,14 +152,15 @@ def test_members_with_different_requests_share_a_node() -> None:
     assert len(devices(play.place())) == 3
 
 
-def test_members_with_different_requests_have_a_node_each_where_it_offers_some_of_the_resources() -> None:
+@pytest.mark.parametrize("devices_of_a", ["xy", "xyz"])
+def test_members_with_different_requests_share_a_node_that_offers_one_resource(devices_of_a: str) -> None:
+    """The node offers network cards itself, and GPUs by devices."""
     one, two = gang("g", 1, gpu=1, nic=1), gang("g", 2, gpu=2, nic=1)
     group = written("PodGroup", "g", spec={"minMember": 2})
-    nodes = [(node(name, nic=2), slice_on(name, *"xyz")) for name in ("a", "b")]
-    play = Play(device_class("gpu", GPU), device_class("nic", NIC), *nodes[0], group, one[1], two[2])
-    assert not play.place()
-    play.apply(*nodes[1])
-    assert len({bind.node for bind in play.place()}) == 2
+    classes = device_class("gpu", GPU), device_class("nic", NIC)
+    objects = *classes, node("a", nic=2), slice_on("a", *devices_of_a)
+    play = Play(*objects, group, one[1], two[2])
+    assert len(devices(play.place())) == (3 if len(devices_of_a) == 3 else 0)
 
 
 @pytest.mark.parametrize("first", ["class", "gang"])

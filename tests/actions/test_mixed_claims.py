@@ -1,6 +1,7 @@
 """Members of one gang with different claims of their own are placed in one decision."""
 
 import itertools
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -62,18 +63,39 @@ def test_members_that_ask_for_different_numbers_share_a_node() -> None:
     assert world.decide().verdict("g").reason is Reason.ABOVE_CLUSTER_CAPACITY
 
 
-def test_members_whose_claims_match_some_of_the_same_devices_have_a_node_each() -> None:
-    """Else the one that is served first could take the only device of the other one."""
+def test_members_whose_claims_match_some_of_the_same_devices_share_a_node() -> None:
+    """The one that could take any device leaves the only big one to the other."""
     wanted = request(), request("big", BIG)
-    assert asking(cluster("Bs"), *wanted).decide().verdict("g").reason is Reason.ABOVE_CLUSTER_CAPACITY
-    assert len({node for node, _ in used(asking(cluster("Bs", "Bs"), *wanted).decide())}) == 2
+    assert sorted(used(asking(cluster("Bs"), *wanted).decide())) == [("a-0", "d0"), ("a-0", "d1")]
+    found = asking(cluster("Bs", "B"), *wanted, request()).decide()
+    assert len(used(found)) == 3
+    refused = asking(cluster("Bs"), *wanted, request()).decide()
+    assert refused.verdict("g").reason is Reason.ABOVE_CLUSTER_CAPACITY
 
 
-def test_claims_with_constraints_have_a_node_each() -> None:
-    """How many of them fit together is not known."""
-    same = [{"matchAttribute": "gpu.example.com/size"}]
-    world = asking(cluster("ss", "ss"), request(), request("two", count=2), constraints=same)
-    assert {node for node, _ in used(world.decide())} == {"a-0", "a-1"}
+def test_workers_with_constraints_fill_nodes_beside_a_launcher() -> None:
+    """Each worker has a device and a network card with the same root, and the launcher has a device."""
+    world = World()
+    world.nodes("a", 3)
+    for number in range(3):
+        found = [device(f"{kind}{index}", kind=kind, root=f"r{index}") for kind in "gn" for index in range(4)]
+        world.device_slice(f"a-{number}", *found)
+    world.gang("g", 12)
+    gpu, nic = (f'device.attributes["gpu.example.com"].kind == "{kind}"' for kind in "gn")
+    same = [{"matchAttribute": "gpu.example.com/root"}]
+    world.claiming("g", request("gpu", gpu), request("nic", nic), constraints=same)
+    assert len(used(world.decide())) == 24
+    world.device_claims["g-0-gpu"] = replace(
+        world.device_claims["g-0-gpu"], spec=claim_of(request("gpu", gpu)).spec
+    )
+    assert len(used(world.decide())) == 23
+
+
+def test_four_kinds_of_members_have_a_node_each() -> None:
+    """Their combinations are too many to be tried."""
+    wanted = [request(f"r{index}", BIG, count=index + 1) for index in range(3)]
+    mixed = *wanted, request("all", allocationMode="All")
+    assert not asking(cluster("BBBBBBBB", "s"), *mixed).decide().placements("g")
 
 
 @pytest.mark.parametrize(("devices", "fits"), [("ssss", True), ("sss", False)])
@@ -107,7 +129,8 @@ NEEDS = ((1, "Bs"), (2, "Bs"), (1, "B"), (2, "B"), (1, "Bst"))
     st.lists(st.integers(0, len(WANTED) - 1), min_size=1, max_size=4),
 )
 def test_a_gang_is_placed_exactly_if_its_devices_can_be_divided(nodes: list[str], wanted: list[int]) -> None:
-    """Only on nodes with devices of one kind; on others less may be placed, but nothing wrong."""
+    """With two kinds of members, or on nodes with devices of one kind. Else less may be placed, but nothing
+    wrong."""
     decided = asking(cluster(*nodes), *(WANTED[each] for each in wanted)).decide()
     found = used(decided)
     exists = any(
@@ -118,10 +141,31 @@ def test_a_gang_is_placed_exactly_if_its_devices_can_be_divided(nodes: list[str]
         for where in itertools.product(range(len(nodes)), repeat=len(wanted))
     )
     assert exists or not found
-    if all(len(set(kinds)) <= 1 for kinds in nodes):
+    if len(set(wanted)) < 3 or all(len(set(kinds)) <= 1 for kinds in nodes):
         assert bool(found) is exists
     if found:
         assert len(found) == sum(NEEDS[each][0] for each in wanted)
+
+
+@holds(12)
+@given(
+    st.lists(st.text("Bs", max_size=5), min_size=1, max_size=2),
+    st.lists(st.integers(1, 3), min_size=1, max_size=4),
+)
+def test_devices_of_one_claim_are_of_one_size(nodes: list[str], wanted: list[int]) -> None:
+    """Claims for so many devices, which must be of one size."""
+    claims = [request(f"r{each}", count=each) for each in wanted]
+    same = [{"matchAttribute": "gpu.example.com/size"}]
+    found = used(asking(cluster(*nodes), *claims, constraints=same).decide())
+    blocks = [count for kinds in nodes for count in Counter(kinds).values()]
+    exists = any(
+        all(
+            sum(each for each, there in zip(wanted, where, strict=True) if there == block) <= count
+            for block, count in enumerate(blocks)
+        )
+        for where in itertools.product(range(len(blocks)), repeat=len(wanted))
+    )
+    assert len(found) == (sum(wanted) if exists else 0)
 
 
 def _fits(kinds: str, needs: list[tuple[int, str]]) -> bool:

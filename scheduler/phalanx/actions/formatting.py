@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable
 
-from phalanx.actions.nodes.resource_projection import SHARE_UNITS, is_device_slot, is_numa_slot
+from phalanx.actions.nodes.device_projection import is_device_slot
+from phalanx.actions.nodes.resource_projection import SHARE_UNITS, is_numa_slot
 from phalanx.model.api.values import utc
 from phalanx.model.attach_limits import is_attach_resource
 from phalanx.model.gpu_shares import GPU_MEMORY, GPU_SHARE, WHOLE_DEVICE, is_device

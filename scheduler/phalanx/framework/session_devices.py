@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Final
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from phalanx.framework.claiming_pods import (
@@ -17,8 +16,10 @@ from phalanx.framework.claiming_pods import (
     granted_by_pod,
 )
 from phalanx.framework.device_cache import DeviceCache
+from phalanx.framework.device_changes import DeviceChanges, Granting
 from phalanx.framework.device_needs import DeviceNeeds, Need
 from phalanx.framework.device_supply import DeviceSupply, Wanted
+from phalanx.framework.mixed_devices import MixedDevices
 from phalanx.framework.shared_choices import (
     EVERYWHERE,
     Chosen,
@@ -58,26 +59,6 @@ _OTHER_NODES: Final = "the devices of its shared claims cannot be used from the 
 _NO_SHARED: Final = "not enough free devices match its shared claims"
 
 
-class DeviceChanges:
-    """What a cycle has changed so far. Devices that several nodes can use are under EVERYWHERE."""
-
-    def __init__(self) -> None:
-        self.taken: dict[NodeName, frozenset[DeviceId]] = {}
-        """By node, the devices that claims got."""
-        self.freed: dict[NodeName, frozenset[DeviceId]] = {}
-        """By node, the devices of pods that are assumed to have ended."""
-        self.shared: dict[str, Allocation] = {}
-        """By UID of the claim, what claims got that several pods use."""
-
-
-class Granting(Struct, frozen=True):
-    """Devices for some pods on a node: the grants, and the changes that they cause."""
-
-    granted: Granted
-    taken: Mapping[NodeName, frozenset[DeviceId]]
-    shared: Mapping[str, Allocation]
-
-
 class SessionDevices:
     """Counts and allocates. What is taken in the session is kept by the statements that take it."""
 
@@ -96,6 +77,7 @@ class SessionDevices:
         self._changes = changes
         self._choices = SharedChoices(self._state, nodes, capacity, self._own_devices, changes.shared)
         self._counters = cache.counters(devices.classes)
+        self.mixed: Final = MixedDevices(self, self._state, cache.mix_counters(devices.classes))
         self._counted: dict[tuple[Need, NodeName], tuple[object, Slots]] = {}
         self._joint: dict[tuple[PlainKinds, NodeName], tuple[object, tuple[int, ...] | None]] = {}
         self._all: tuple[tuple[object, ...], frozenset[DeviceId]] = ((), NONE_TAKEN)
@@ -116,16 +98,26 @@ class SessionDevices:
     def free_for_any(self, kinds: PlainKinds, needs: Sequence[Need], node: Node) -> tuple[int, ...] | None:
         """For each set of these kinds of requests, how many free devices match one of them; None if
         that does not tell what fits. Devices that are chosen for claims that are shared are not free."""
-        taken, freed = self._taken(node.name), self._freed(node.name)
-        for users in dict.fromkeys(need.users for need in needs):
-            need = next(each for each in needs if each.users == users)
-            taken |= devices_of(tuple(self._shared(need).values()))
+        taken, freed = self._taken_beside_shared(needs, node), self._freed(node.name)
         known = self._joint.get((kinds, node.name))
         if known is None or known[0] != (taken, freed):
             place = self._state.on(node, besides=taken, without=freed)
             known = ((taken, freed), self._state.free_for_any(kinds, place))
             self._joint[kinds, node.name] = known
         return known[1]
+
+    def _taken_beside_shared(self, needs: Sequence[Need], node: Node) -> frozenset[DeviceId]:
+        """What the cycle has taken, and what is chosen for claims that are shared."""
+        taken = self._taken(node.name)
+        for users in dict.fromkeys(need.users for need in needs):
+            need = next(each for each in needs if each.users == users)
+            taken |= devices_of(tuple(self._shared(need).values()))
+        return taken
+
+    def beside_shared(self, needs: Sequence[Need], node: Node) -> NodeDevices:
+        """The devices of the node without those that are chosen for claims that are shared."""
+        taken = self._taken_beside_shared(needs, node)
+        return self._state.on(node, besides=taken, without=self._freed(node.name))
 
     def why_none(self, need: Need, node: Node) -> str:
         """Why the node has no devices for a pod; empty if it has some."""
@@ -258,10 +250,12 @@ class SessionDevices:
 
     def may_decline(self, assignments: Assignments) -> bool:
         """Whether it is not certain that these pods can have devices where they are placed."""
-        if not self._state.inventory.shared_pools:
-            return False
         needs = {pod.shape.device_slot for _, pods in assignments for pod in pods} - {""}
-        return any(self.supply.uses(self.needs.of_name(name).claims) for name in needs)
+        if len(needs) > 1:
+            return True
+        return bool(self._state.inventory.shared_pools) and any(
+            self.supply.uses(self.needs.of_name(name).claims) for name in needs
+        )
 
     def allocate(self, assignments: Assignments) -> Granting | None:
         """Devices for these pods of one gang together; None if there are not enough.
@@ -269,8 +263,10 @@ class SessionDevices:
         One pod after the other is tried first, as the counts are made. Where several nodes can use a device,
         pods then get devices of their own nodes first; and at last all claims are allocated together.
         """
-        wanted = [self._asking(node, pods) for node, pods in assignments]
-        wanted = [each for each in wanted if each.pods]
+        on_node: dict[NodeName, list[Pod]] = {}
+        for node, pods in assignments:
+            on_node.setdefault(node, []).extend(pod for pod in pods if pod.shape.device_slot)
+        wanted = [self._asking(node, pods) for node, pods in on_node.items() if pods]
         chosen = self._shared(wanted[0].needs[0])
         shared: dict[str, Allocation] = {}
         for each in wanted:
@@ -297,11 +293,10 @@ class SessionDevices:
 
     def _asking(self, name: NodeName, pods: Sequence[Pod]) -> ClaimingPods:
         node = self._nodes[name].node
-        claiming = tuple(pod for pod in pods if pod.shape.device_slot)
-        needs = [self.needs.of(pod.shape) for pod in claiming]
-        special = {pod.uid: self._special(need, node) for pod, need in zip(claiming, needs, strict=True)}
-        own = [self._own_claims(pod, special[pod.uid]) for pod in claiming]
-        return ClaimingPods(node, claiming, tuple(needs), special, tuple(own))
+        needs = [self.needs.of(pod.shape) for pod in pods]
+        special = {pod.uid: self._special(need, node) for pod, need in zip(pods, needs, strict=True)}
+        own = [self._own_claims(pod, special[pod.uid]) for pod in pods]
+        return ClaimingPods(node, tuple(pods), tuple(needs), special, tuple(own))
 
     def _in_turn(
         self, wanted: Sequence[ClaimingPods], taken: frozenset[DeviceId], *, is_local: bool

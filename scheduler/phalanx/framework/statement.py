@@ -13,10 +13,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from phalanx.framework.claiming_pods import Granted
+from phalanx.framework.device_changes import DeviceChanges
 from phalanx.framework.nodes.affinity import AffinityIndex
 from phalanx.framework.nodes.node_facts import NodeFacts
 from phalanx.framework.queues.ledger import Account, Ledger
-from phalanx.framework.session_devices import NONE_TAKEN, DeviceChanges, SessionDevices
+from phalanx.framework.session_devices import NONE_TAKEN, SessionDevices
 from phalanx.framework.shared_choices import EVERYWHERE
 from phalanx.framework.states import GangState, PodState, check_gang_transition, check_pod_transition
 from phalanx.model.decisions import Bind, Certificate, Evict, EvictionReason, Placement

@@ -22,8 +22,9 @@ from phalanx.actions.explanations.completions import Completions
 from phalanx.actions.explanations.exclusion_causes import AFFINITY, ANTI_AFFINITY
 from phalanx.actions.explanations.trials import Change, Trials
 from phalanx.actions.limits import ADVISED_NODES_MAX, ADVISED_PLACES_MAX
+from phalanx.actions.nodes.device_projection import is_device_slot
 from phalanx.actions.nodes.gang_constraints import constraints_of
-from phalanx.actions.nodes.resource_projection import is_device_slot, is_numa_slot
+from phalanx.actions.nodes.resource_projection import is_numa_slot
 from phalanx.framework.session import Session
 from phalanx.model.gpu_shares import requests_share
 from phalanx.model.host_ports import is_host_port

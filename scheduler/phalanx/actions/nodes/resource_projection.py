@@ -12,31 +12,27 @@ kind as `ZoneCapacity` guarantees. If pods of several kinds are placed together,
 other kinds that it may displace, on any node. That is safe but not exact: the projection may exclude a
 feasible node. Pods of one kind are counted exactly, as far as zones are known.
 
-Devices of claims. A pod with claims uses one set of devices for its kind of claims; a node offers as many
-sets as its devices allow. If pods of several kinds are placed together, they also use devices of each set of
-kinds of requests (`joint_slots`), which is exact. On nodes where that does not tell what fits, such as with
-constraints of claims or counters of devices, at most one of the pods gets the node: safe but not exact.
-The devices of claims that members share are chosen before, and are not free for their other claims.
+Devices of claims. See `device_projection`.
 
 Ports. Every node offers the same of each port, so nodes do not list it; the projection adds it.
 
 Volumes. What a node has of volumes that exist already, and of space for new ones, is known to the session.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Final
 
 from msgspec import Struct
 
-from phalanx.framework.device_needs import DEVICE_SLOT, Need
-from phalanx.framework.device_supply import kind_resource
+from phalanx.actions.nodes.device_projection import (
+    DeviceProjection,
+    device_projection,
+    keeps_devices_apart,
+)
 from phalanx.framework.session import Session
-from phalanx.framework.session_devices import SessionDevices
 from phalanx.framework.volume_supply import VolumeAmounts
 from phalanx.limits import NUMA_CACHE_ENTRIES_MAX, NUMA_DISPLACED_MAX
-from phalanx.model.devices.claims import ClaimSpec
-from phalanx.model.devices.joint_slots import PlainKinds, plain_kinds
 from phalanx.model.gpu_shares import (
     GPU_SHARE,
     free_devices,
@@ -198,79 +194,9 @@ def _plenty(kinds: tuple[str, ...]) -> Resources:
     return {name + kind: _PLENTY for kind in kinds for name in (NUMA_SLOT, _COMMON)}
 
 
-ALONE: Final = f"{DEVICE_SLOT}of several kinds"
-"""Of several pods of different kinds, one gets a node on which it is not known how many fit."""
-
-
-class DeviceProjection(Struct, frozen=True):
-    """The projection of devices of claims."""
-
-    needs: tuple[tuple[str, Need], ...]
-    """What the pods need, by resource name."""
-    claims: Mapping[str, tuple[ClaimSpec, ...]]
-    """The claims of each need, on nodes that offer none of its extended resources."""
-    kinds: PlainKinds | None = None
-    """The kinds of requests of several needs, if all of their claims are plain."""
-
-    def request(self, pod: Pod) -> Resources:
-        """The sets of devices that the pod requests."""
-        name = pod.shape.device_slot
-        if not name:
-            return {}
-        if len(self.needs) == 1:
-            return {name: 1}
-        asked = self.kinds.asked(self.claims[name]) if self.kinds is not None else ()
-        return {name: 1, ALONE: 1, **{key: count for key, count in self._amounts(asked).items() if count}}
-
-    def free(self, devices: SessionDevices, node: Node, free: Resources) -> Resources:
-        """The free amounts of the node with its sets of devices."""
-        found = {**free, **{name: devices.count(need, node) for name, need in self.needs}}
-        if len(self.needs) == 1:
-            return found
-        counts = self._counts(devices, node)
-        if counts is None:
-            return {**found, ALONE: 1, **self._amounts([_PLENTY for _ in self._sets])}
-        return {**found, ALONE: _PLENTY, **self._amounts(counts)}
-
-    def _counts(self, devices: SessionDevices, node: Node) -> Sequence[int] | None:
-        """For each set of kinds, how many devices the node has; None if that is not known."""
-        if self.kinds is None:
-            return None
-        here = [devices.claims_on(need, node) for _, need in self.needs]
-        if here == [self.claims[name] for name, _ in self.needs]:
-            return devices.free_for_any(self.kinds, [need for _, need in self.needs], node)
-        return None if any(here) else [_PLENTY for _ in self._sets]
-
-    @property
-    def _sets(self) -> Sequence[int]:
-        return self.kinds.sets if self.kinds is not None else ()
-
-    def _amounts(self, counts: Sequence[int]) -> Resources:
-        if self.kinds is None:
-            return {}
-        return {kind_resource(self.kinds, place): count for place, count in enumerate(counts)}
-
-
-def device_projection(session: Session, pods: Sequence[Pod]) -> DeviceProjection | None:
-    """The projection for these pods; None if none has claims."""
-    found = {pod.shape.device_slot: session.devices.needs.of(pod.shape) for pod in pods}
-    found.pop("", None)
-    if not found:
-        return None
-    differ = len(found) > 1
-    claims = {name: session.devices.all_claims(need) for name, need in found.items()} if differ else {}
-    kinds = plain_kinds([spec for some in claims.values() for spec in some]) if differ else None
-    return DeviceProjection(tuple(found.items()), claims, kinds)
-
-
 def is_safety(resource: str) -> bool:
     """Whether the amount keeps pods of several kinds apart that might fit together."""
-    return resource == ALONE or resource.startswith(_COMMON)
-
-
-def is_device_slot(resource: str) -> bool:
-    """Whether the resource is a projected set of devices of claims."""
-    return resource.startswith(DEVICE_SLOT)
+    return resource.startswith(_COMMON) or keeps_devices_apart(resource)
 
 
 FreeAmounts = Callable[[NodeName], Resources]

@@ -25,6 +25,7 @@ from phalanx.model.devices.claims import (
 )
 from phalanx.model.devices.joint_slots import PlainKinds, free_for_any
 from phalanx.model.devices.matching import Matcher
+from phalanx.model.devices.mixed_slots import MixCounter
 from phalanx.model.devices.pod_claims import Unresolved, allocate_for_pod, resolve
 from phalanx.model.devices.pools import DeviceId, Inventory, Pool, PoolId, Slice, TaintRule
 from phalanx.model.devices.shared_claims import Choice, Chooser, ClaimSet, joint_choices
@@ -186,3 +187,7 @@ class DeviceState:
     def slots(self, claims: Sequence[ClaimSpec]) -> SlotCounter:
         """Counts the members with these claims that fit on nodes."""
         return SlotCounter(claims, classes=self._classes, matcher=self._matcher)
+
+    def mixed_slots(self, kinds: Sequence[Sequence[ClaimSpec]]) -> MixCounter:
+        """Finds which pods with different claims fit on nodes together."""
+        return MixCounter(kinds, classes=self._classes, matcher=self._matcher)

@@ -33,6 +33,21 @@ DEVICE_KINDS_TOGETHER_MAX: Final = 4
 """Kinds of requests of pods that are placed together and counted exactly: each set of them is a resource of
 the solver."""
 
+MIXED_KINDS_MAX: Final = 3
+"""Kinds of pods of one gang whose combinations on a node are tried: their number grows with each kind."""
+
+MIXED_TRIED_MAX: Final = 256
+"""Combinations of pods that are tried for one kind of node: each is a search for all of their claims."""
+
+MIXED_POINTS_MAX: Final = 1024
+"""Combinations of pods on a node that are looked at."""
+
+MIXED_RATIOS_MAX: Final = 4
+"""Kinds of nodes whose numbers of pods give weights to choose from."""
+
+MIXED_BOUNDS_MAX: Final = 4
+"""Weighted sums of pods that are bounded in one problem: each is a resource of the solver."""
+
 CEL_EXPRESSION_CHARACTERS_MAX: Final = 10 * 1024
 """Characters of a CEL expression: the limit of the API."""
 

@@ -66,14 +66,19 @@ class SlotCounter:
         if one.claims is None or not limit:
             return Slots(0, not one.is_undecided, reason=one.reason, is_error=one.is_error)
         found = tuple(candidates(place.pools))
-        problems = tuple(pool.problem for pool in place.pools if pool.problem)
-        key = (limit, tuple(self._kind(place, each) for each in found), _counters(place), problems)
+        key = (limit, self.kinds_of(place))
         known = self._known.get(key)
         if known is None:
             if len(self._known) >= DEVICE_SLOTS_CACHE_MAX:
                 self._known.clear()
             known = self._known[key] = self._count(place, found, one, limit)
         return known
+
+    def kinds_of(self, place: NodeDevices) -> Hashable:
+        """Equal for nodes on which equally many members fit."""
+        problems = tuple(pool.problem for pool in place.pools if pool.problem)
+        kinds = tuple(self._kind(place, each) for each in candidates(place.pools))
+        return kinds, _counters(place), problems
 
     def _count(self, place: NodeDevices, found: Sequence[Candidate], one: Answer, limit: int) -> Slots:
         """Add members one by one; where that ends, search for an allocation of all and one more."""

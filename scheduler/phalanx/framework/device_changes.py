@@ -1,0 +1,30 @@
+"""What a cycle changes of devices, and what it grants."""
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from phalanx.framework.claiming_pods import Granted
+from phalanx.model.devices.claims import Allocation
+from phalanx.model.devices.pools import DeviceId
+from phalanx.model.names import NodeName
+
+
+class DeviceChanges:
+    """What a cycle has changed so far. Devices that several nodes can use are under EVERYWHERE."""
+
+    def __init__(self) -> None:
+        self.taken: dict[NodeName, frozenset[DeviceId]] = {}
+        """By node, the devices that claims got."""
+        self.freed: dict[NodeName, frozenset[DeviceId]] = {}
+        """By node, the devices of pods that are assumed to have ended."""
+        self.shared: dict[str, Allocation] = {}
+        """By UID of the claim, what claims got that several pods use."""
+
+
+class Granting(Struct, frozen=True):
+    """Devices for some pods on a node: the grants, and the changes that they cause."""
+
+    granted: Granted
+    taken: Mapping[NodeName, frozenset[DeviceId]]
+    shared: Mapping[str, Allocation]
