@@ -224,10 +224,11 @@ class DeviceProjection(Struct, frozen=True):
 
     def free(self, devices: SessionDevices, node: Node, free: Resources) -> Resources:
         """The free amounts of the node with its sets of devices."""
-        found = {**free, **{name: devices.count(need, node) for name, need in self.needs}}
+        slots = {name: devices.count(need, node) for name, need in self.needs}
+        found = {**free, **slots}
         if len(self.needs) == 1:
             return found
-        counts = self._counts(devices, node)
+        counts = self._counts(devices, node) if any(slots.values()) else None
         if counts is None:
             return {**found, ALONE: 1, **self._amounts([_PLENTY for _ in self._sets])}
         return {**found, ALONE: _PLENTY, **self._amounts(counts)}
