@@ -1,6 +1,6 @@
 """Allocate: place each demand in order, as a whole or, if it need not be whole, in part."""
 
-from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from typing import Final
 
 from msgspec.structs import replace
@@ -20,6 +20,7 @@ from phalanx.actions.enqueue import HELD_DESPITE
 from phalanx.actions.limits import CROWDED_SOLVE_WORK
 from phalanx.actions.outcome import Failure
 from phalanx.actions.problems.capacity_holders import total_of
+from phalanx.actions.problems.device_choices import placed_by_choice
 from phalanx.actions.problems.placement import DemandPlacement, apply_placement, lacks_supply
 from phalanx.actions.problems.pod_assignment import assign_pods
 from phalanx.actions.problems.problem_builder import KeyedProblem, ProblemBuilder
@@ -268,7 +269,7 @@ class _Attempts:
         return self._blocked_by[key]
 
     def _find_blocking(self, demand: Demand, bound: Sequence[Reservation]) -> BlockingReservations | None:
-        if self._answer(self.problems.build_problem(demand)) is None:
+        if self._by_choice(demand, lambda: self._answer(self.problems.build_problem(demand))) is None:
             return None
         alone = tuple(each for each in bound if len(bound) > 1 and not self._fits_beside(demand, each))
         return BlockingReservations(alone or tuple(bound), free_until=min(each.held_from for each in bound))
@@ -281,6 +282,12 @@ class _Attempts:
 
     def _solve_beside(self, demand: Demand, avoiding: frozenset[NodeName]) -> Placed | None:
         """The placement that respects the reservations that bind the demand; None if no pod fits."""
+        return self._by_choice(demand, lambda: self._solve_for_choice(demand, avoiding))
+
+    def _by_choice(self, demand: Demand, solve: Callable[[], Placed | None]) -> Placed | None:
+        return placed_by_choice(self._session, demand, solve, is_noted=True)
+
+    def _solve_for_choice(self, demand: Demand, avoiding: frozenset[NodeName]) -> Placed | None:
         for bound in self._alternatives(demand):
             keyed = self._build_problem(demand, bound, avoiding)
             answer = self._answer(keyed) if keyed is not None else None

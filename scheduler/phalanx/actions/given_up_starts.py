@@ -16,6 +16,7 @@ from phalanx.actions.preemption.decision import Decision
 from phalanx.actions.preemption.nominations import beyond
 from phalanx.actions.preemption.victims import Victim, usage_of_pods
 from phalanx.actions.problems.capacity_holders import charged
+from phalanx.actions.problems.device_choices import placed_by_choice
 from phalanx.actions.problems.placement import DemandPlacement, apply_placement, lacks_supply
 from phalanx.actions.problems.pod_assignment import assign_pods
 from phalanx.actions.problems.problem_builder import ProblemBuilder
@@ -96,14 +97,19 @@ def _placement(
         hold(bound, trial)
         for each in others:
             _nominate(each, trial)
-        answer = place(problems.build_problem(demand).problem)
-        if isinstance(answer, Placed) and sum(each.count for each in answer.assignments) == demand.count:
+        answer = placed_by_choice(session, demand, lambda: _placed(problems, demand))
+        if answer is not None and sum(each.count for each in answer.assignments) == demand.count:
             assignments = assign_pods(session, demand, answer.assignments)
             if not lacks_supply(session, demand, assignments):
                 devices = problems.devices(demand, assignments)
                 found = DemandPlacement(demand, assignments, answer.certificate, devices)
         trial.roll_back()
     return found
+
+
+def _placed(problems: ProblemBuilder, demand: Demand) -> Placed | None:
+    answer = place(problems.build_problem(demand).problem)
+    return answer if isinstance(answer, Placed) else None
 
 
 def _take_back(session: Session, start: Victim) -> None:

@@ -135,7 +135,7 @@ class _Explanations:
         """What could help the gang. Other pods may help a gang with affinity, or the end of the breaker."""
         gang, session = failure.demand.gang, self._session
         is_lasting = (
-            diagnosis.reason.category is Category.IMPOSSIBLE
+            _is_impossible(diagnosis)
             and failure.demand.cause == START
             and self._backlog.snapshot.gangs[gang.id].is_untouched
             and not has_affinity_terms(failure.demand)
@@ -193,9 +193,25 @@ def _explained(demand: Demand, diagnosis: Diagnosis, session: Session) -> Verdic
         message=f"subgroup {demand.outer_subgroup}: {diagnosis.message}"
         if demand.outer_subgroup
         else diagnosis.message,
-        evidence=(*diagnosis.evidence, *_absent(demand), *unfit_members(demand.gang, session)),
+        evidence=(
+            *diagnosis.evidence,
+            *(_untried_choices(demand, session) if not _is_impossible(diagnosis) else ()),
+            *_absent(demand),
+            *unfit_members(demand.gang, session),
+        ),
         next_step=diagnosis.next_step,
     )
+
+
+def _is_impossible(diagnosis: Diagnosis) -> bool:
+    return diagnosis.reason.category is Category.IMPOSSIBLE
+
+
+def _untried_choices(demand: Demand, session: Session) -> Iterator[Evidence]:
+    """Evidence that the search among devices of shared claims ended at its bound."""
+    if demand.gang.id in session.devices.shared.bounded:
+        found = "not all choices of their devices were tried; with others the gang might fit"
+        yield Evidence("claims that pods share", found)
 
 
 def _absent(demand: Demand) -> Iterator[Evidence]:

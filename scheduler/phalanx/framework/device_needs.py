@@ -108,6 +108,14 @@ class DeviceNeeds:
         """The claims that pods of the gang share, and which of them wait."""
         return self._uses.get(need.users) or self._use(need.users, {})
 
+    def know(self, need: Need, other: "DeviceNeeds") -> None:
+        """Know the pods of a gang that is not in the snapshot, but in that of another session."""
+        pods = {each: user.pod for each, user in zip(need.users, other.use_of(need).users, strict=True)}
+        known = {each.need: pod for each, pod in pods.items() if pod is not None}
+        self._needs.update({pod.shape.device_slot: other.of(pod.shape) for pod in known.values()})
+        if need.users not in self._uses:
+            self._uses[need.users] = self._use(need.users, known)
+
     def with_needs(self, gang: Gang) -> Gang:
         """The gang with the needs of its members in their shapes; the gang itself if none has claims."""
         if not gang.claims_devices:

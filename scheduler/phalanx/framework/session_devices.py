@@ -22,11 +22,11 @@ from phalanx.framework.device_supply import DeviceSupply, Wanted
 from phalanx.framework.mixed_devices import MixedDevices
 from phalanx.framework.shared_choices import (
     EVERYWHERE,
-    Chosen,
     PodCapacity,
     SharedChoices,
     devices_of,
 )
+from phalanx.framework.shared_devices import SharedDevices
 from phalanx.model.devices.allocator import NodeDevices
 from phalanx.model.devices.claims import (
     Allocation,
@@ -75,7 +75,6 @@ class SessionDevices:
         self._state = cache.state(devices)
         self._extended = devices.extended
         self._changes = changes
-        self._choices = SharedChoices(self._state, nodes, capacity, self._own_devices, changes.shared)
         self._counters = cache.counters(devices.classes)
         self.mixed: Final = MixedDevices(self, self._state, cache.mix_counters(devices.classes))
         self._counted: dict[tuple[Need, NodeName], tuple[object, Slots]] = {}
@@ -87,6 +86,10 @@ class SessionDevices:
         self.declined: Final[set[GangId]] = set()
         """Gangs whose solved placement was not made: their claims cannot all have devices there."""
         self.needs: Final = DeviceNeeds(devices, self._state, gangs, cache.matcher, cache.settled)
+        choices = SharedChoices(self._state, nodes, capacity, self._own_devices, changes.shared)
+        changed = (self._all_taken, self._all_freed)
+        self.shared: Final = SharedDevices(choices, self._state, self.needs, changed)
+        """The devices of claims that pods of a gang share."""
 
     def count(self, need: Need, node: Node) -> int:
         """For how many pods with this need the node has devices now: so many can be allocated together.
@@ -111,7 +114,7 @@ class SessionDevices:
         taken = self._taken(node.name)
         for users in dict.fromkeys(need.users for need in needs):
             need = next(each for each in needs if each.users == users)
-            taken |= devices_of(tuple(self._shared(need).values()))
+            taken |= devices_of(tuple(self.shared.chosen(need).values()))
         return taken
 
     def beside_shared(self, needs: Sequence[Need], node: Node) -> NodeDevices:
@@ -129,8 +132,7 @@ class SessionDevices:
             return Slots(0, is_exact=True, reason=need.objection.message)
         taken, freed = self._taken(node.name), self._freed(node.name)
         if need.users:
-            chosen = self._shared(need)
-            own = [chosen.get(claim.uid) for claim in self._shared_claims(need)]
+            chosen, own = self.shared.chosen(need), self.shared.of_pod(need)
             if None in own:
                 return Slots(0, is_exact=True, reason=_NO_SHARED)
             if not all(each is not None and each.nodes.allows(node) for each in own):
@@ -141,18 +143,6 @@ class SessionDevices:
     def _own_devices(self, pod: Pod, node: Node, taken: frozenset[DeviceId]) -> int:
         """For how many such pods the node has devices of their own beside these."""
         return self._own_slots(self.needs.of(pod.shape), node, taken, self._freed(node.name)).count
-
-    def _shared(self, need: Need) -> Chosen:
-        """The devices of the claims that pods of the gang share."""
-        if not need.users:
-            return {}
-        use = self.needs.use_of(need)
-        return self._choices.allocations(need.users, use, self._all_taken(), self._all_freed())
-
-    def _shared_claims(self, need: Need) -> list[Claim]:
-        """The claims that a pod shares with others."""
-        found = [self._state.claim(*key) for key in need.shared]
-        return [claim for claim in found if claim is not None]
 
     def _own_slots(
         self, need: Need, node: Node, taken: frozenset[DeviceId], freed: frozenset[DeviceId]
@@ -267,10 +257,10 @@ class SessionDevices:
         for node, pods in assignments:
             on_node.setdefault(node, []).extend(pod for pod in pods if pod.shape.device_slot)
         wanted = [self._asking(node, pods) for node, pods in on_node.items() if pods]
-        chosen = self._shared(wanted[0].needs[0])
+        chosen = self.shared.chosen(wanted[0].needs[0])
         shared: dict[str, Allocation] = {}
         for each in wanted:
-            for claim in (claim for need in each.needs for claim in self._shared_claims(need)):
+            for claim in (claim for need in each.needs for claim in self.shared.claims(need)):
                 found = chosen.get(claim.uid)
                 if found is None or not found.nodes.allows(each.node):
                     return None

@@ -1,14 +1,21 @@
 """The devices of claims that members of a gang share: chosen once in a session, before nodes are."""
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import islice
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from phalanx.model.devices.claims import Allocation, Claim
+from phalanx.model.devices.claims import Allocation, Claim, ClaimSpec
 from phalanx.model.devices.cluster import DeviceState
-from phalanx.model.devices.limits import SHARED_CHOICES_MAX
+from phalanx.model.devices.limits import (
+    SHARED_CHOICE_STEPS_MAX,
+    SHARED_CHOICES_MAX,
+    SHARED_CHOICES_NODES_MAX,
+    SHARED_CHOICES_TRIED_MAX,
+)
 from phalanx.model.devices.pools import DeviceId
 from phalanx.model.devices.shared_claims import ClaimSet
 from phalanx.model.names import NodeName
@@ -55,6 +62,25 @@ class _Found(Struct, frozen=True):
     freed: frozenset[DeviceId]
 
 
+class Asked(Struct, frozen=True):
+    """What is to be placed: by need, the least number of pods; and what the claims of all of them ask for."""
+
+    pods: Mapping[str, int]
+    claims: Sequence[ClaimSpec]
+
+
+class OtherChoices(Struct, frozen=True):
+    """Choices beside the present one, the most promising first, and whether all that may help are among
+    them."""
+
+    choices: tuple[Chosen, ...] = ()
+    is_complete: bool = True
+
+
+NO_OTHERS: Final = OtherChoices()
+_CHOICES_TRIED_MIN: Final = 2
+
+
 class SharedChoices:
     """The choices of one session. What a placement of the cycle chose for a claim holds for later ones."""
 
@@ -74,6 +100,10 @@ class SharedChoices:
         self._made = made
         self._found: dict[Hashable, _Found] = {}
 
+    @cached_property
+    def _all_nodes(self) -> Sequence[Node]:
+        return [state.node for state in self._nodes.values()]
+
     def allocations(
         self, key: Hashable, use: SharedUse, taken: frozenset[DeviceId], freed: frozenset[DeviceId]
     ) -> Chosen:
@@ -88,12 +118,16 @@ class SharedChoices:
         if missing:
             chosen = self._kept(key, [use.claims[each].uid for each in missing], taken, freed)
             if not chosen:
-                chosen = self._best(use, known, missing, taken, freed)
+                chosen = self._best(use, known, taken, freed)
                 self._found[key] = _Found(chosen, taken, freed)
         return {
-            **{claim.uid: each for claim, each in zip(use.claims, known, strict=True) if each is not None},
+            **_by_uid(use, known),
             **{uid: each for uid, each in chosen.items() if uid in {use.claims[n].uid for n in missing}},
         }
+
+    def known(self, use: SharedUse) -> Chosen:
+        """The devices of those claims that have some already."""
+        return _by_uid(use, [each.allocation or self._made.get(each.uid) for each in use.claims])
 
     def _kept(
         self, key: Hashable, missing: Sequence[str], taken: frozenset[DeviceId], freed: frozenset[DeviceId]
@@ -105,40 +139,86 @@ class SharedChoices:
         if (last.taken, last.freed) == (taken, freed):
             return last.chosen
         found = [last.chosen[uid] for uid in missing if uid in last.chosen]
-        return last.chosen if len(found) == len(missing) and not devices_of(found) & taken else {}
+        gone = taken | (last.freed - freed)
+        return last.chosen if len(found) == len(missing) and not devices_of(found) & gone else {}
+
+    def choose(
+        self, key: Hashable, chosen: Chosen, taken: frozenset[DeviceId], freed: frozenset[DeviceId]
+    ) -> None:
+        """Use these devices from now on for the claims that have none yet."""
+        self._found[key] = _Found(chosen, taken, freed)
+
+    def others(
+        self,
+        key: Hashable,
+        use: SharedUse,
+        asked: Asked,
+        taken: frozenset[DeviceId],
+        freed: frozenset[DeviceId],
+    ) -> OtherChoices:
+        """The choices beside the present one with which so many pods may fit."""
+        present = self.allocations(key, use, taken, freed)
+        known = [each.allocation or self._made.get(each.uid) for each in use.claims]
+        claims = [claim for claim, found in zip(use.claims, known, strict=True) if found is None]
+        if not claims:
+            return NO_OTHERS
+        every = self._state.every_choice(claims, asked.claims, self._all_nodes, besides=taken, without=freed)
+        made: list[Chosen] = [
+            {claims[number].uid: each for number, each in choice.items()} for choice in every.choices
+        ]
+        if not every.is_complete:
+            made += self._compared(use, known, taken, freed)
+        counted: list[tuple[int, int, Chosen]] = []
+        steps = 0
+        for number, choice in enumerate(made):
+            everything = {**choice, **_by_uid(use, known)}
+            if everything == present:
+                continue
+            if steps > SHARED_CHOICE_STEPS_MAX:
+                rest = [(0, 0, each) for each in made[number:]]
+                return self._first([*counted, *rest], is_complete=False)
+            left = [(user, self._usable(use, user, everything)) for user in _in_order(use)]
+            reached = sum(len(nodes) for _, nodes in left)
+            steps += 1 + reached
+            used = taken | devices_of(tuple(choice.values()))
+            if self._may_suffice(left, asked, used):
+                counted.append((-self._fitting(left, used), -reached, choice))
+        return self._first(counted, is_complete=every.is_complete)
+
+    def _first(self, counted: Sequence[tuple[int, int, Chosen]], *, is_complete: bool) -> OtherChoices:
+        """The first of these, by their counts; not all are tried."""
+        found = [choice for _, _, choice in sorted(counted, key=lambda each: each[:2])]
+        most = max(_CHOICES_TRIED_MIN, SHARED_CHOICES_NODES_MAX // max(1, len(self._nodes)))
+        most = min(SHARED_CHOICES_TRIED_MAX, most)
+        return OtherChoices(tuple(found[:most]), is_complete=is_complete and len(found) <= most)
+
+    def _may_suffice(
+        self,
+        users: Sequence[tuple[SharedUser, Sequence[Node]]],
+        asked: Asked,
+        taken: frozenset[DeviceId],
+    ) -> bool:
+        """Whether as many pods of each kind as are needed would fit these nodes if there were no others."""
+        for user, nodes in users:
+            least = asked.pods.get(user.pod.shape.device_slot, 0) if user.pod is not None else 0
+            if least and self._fitting([(replace(user, pods=least), nodes)], taken) < least:
+                return False
+        return True
 
     def _best(
         self,
         use: SharedUse,
         known: Sequence[Allocation | None],
-        missing: Sequence[int],
         taken: frozenset[DeviceId],
         freed: frozenset[DeviceId],
     ) -> Chosen:
         """The first choice with which all pods fit, else the one with which most do."""
-        order = sorted(range(len(use.users)), key=lambda number: -len(use.users[number].claims))
-        users = [use.users[number] for number in order]
-        nodes = [self._usable([known[each] for each in user.claims]) for user in users]
-        place = {number: index for index, number in enumerate(missing)}
-        sets = [
-            ClaimSet(tuple(place[each] for each in user.claims if each in place), some)
-            for user, some in zip(users, nodes, strict=True)
-        ]
-        wanted = sum(user.pods for user in users)
+        wanted = sum(user.pods for user in use.users)
         best: Chosen = {}
         most = 0
-
-        def score(number: int, left: Sequence[Node], made: Sequence[Allocation]) -> int:
-            return self._fitting([(users[number], left)], taken | devices_of(made))
-
-        claims = [use.claims[number] for number in missing]
-        choices = self._state.shared(claims, sets, score, besides=taken, without=freed)
-        for choice in islice(choices, SHARED_CHOICES_MAX):
-            made = {claims[number].uid: each for number, each in choice.items()}
-            left = [
-                (user, _allowed(some, [choice.get(each) for each in wanted_of.claims]))
-                for user, some, wanted_of in zip(users, nodes, sets, strict=True)
-            ]
+        for made in self._compared(use, known, taken, freed):
+            everything = {**made, **_by_uid(use, known)}
+            left = [(user, self._usable(use, user, everything)) for user in _in_order(use)]
             count = self._fitting(left, taken | devices_of(tuple(made.values())))
             if count > most:
                 best, most = made, count
@@ -146,10 +226,47 @@ class SharedChoices:
                 break
         return best
 
-    def _usable(self, known: Sequence[Allocation | None]) -> list[Node]:
-        """The nodes that can use what is allocated already."""
-        nodes = [state.node for state in self._nodes.values()]
-        return _allowed(nodes, [each for each in known if each is not None])
+    def _compared(
+        self,
+        use: SharedUse,
+        known: Sequence[Allocation | None],
+        taken: frozenset[DeviceId],
+        freed: frozenset[DeviceId],
+    ) -> Iterator[Chosen]:
+        """The first choices for the claims that have no devices yet."""
+        users = _in_order(use)
+        missing = [number for number, found in enumerate(known) if found is None]
+        place = {number: index for index, number in enumerate(missing)}
+        sets = [
+            ClaimSet(
+                tuple(place[each] for each in user.claims if each in place),
+                self._allowed([known[each] for each in user.claims if known[each] is not None]),
+            )
+            for user in users
+        ]
+
+        def score(number: int, left: Sequence[Node], made: Sequence[Allocation]) -> int:
+            return self._fitting([(users[number], left)], taken | devices_of(made))
+
+        claims = [use.claims[number] for number in missing]
+        for choice in islice(
+            self._state.shared(claims, sets, score, besides=taken, without=freed), SHARED_CHOICES_MAX
+        ):
+            yield {claims[number].uid: each for number, each in choice.items()}
+
+    def _usable(self, use: SharedUse, user: SharedUser, chosen: Chosen) -> list[Node]:
+        """The nodes on which such pods can use the devices of their claims."""
+        return self._allowed([chosen.get(use.claims[each].uid) for each in user.claims])
+
+    def _allowed(self, allocations: Sequence[Allocation | None]) -> list[Node]:
+        """The nodes that can use all of these; none if a claim has no devices."""
+        found = [each for each in allocations if each is not None]
+        if len(found) < len(allocations):
+            return []
+        name = next((each.nodes.only_node for each in found if each.nodes.only_node), "")
+        only = self._nodes.get(NodeName(name)) if name else None
+        nodes = self._all_nodes if not name else [] if only is None else [only.node]
+        return [node for node in nodes if all(each.nodes.allows(node) for each in found)]
 
     def _fitting(self, users: Sequence[tuple[SharedUser, Sequence[Node]]], taken: frozenset[DeviceId]) -> int:
         """How many of these pods fit their nodes, one kind after the other, each on the first nodes."""
@@ -175,11 +292,13 @@ class SharedChoices:
         return min(count, self._own(user.pod, node, taken)) if count else 0
 
 
-def _allowed(nodes: Sequence[Node], allocations: Sequence[Allocation | None]) -> list[Node]:
-    """The nodes that can use all of these; none if a claim has no devices."""
-    return [
-        node for node in nodes if all(each is not None and each.nodes.allows(node) for each in allocations)
-    ]
+def _in_order(use: SharedUse) -> list[SharedUser]:
+    """Those with most claims first."""
+    return sorted(use.users, key=lambda user: -len(user.claims))
+
+
+def _by_uid(use: SharedUse, known: Sequence[Allocation | None]) -> Chosen:
+    return {claim.uid: each for claim, each in zip(use.claims, known, strict=True) if each is not None}
 
 
 def devices_of(allocations: Sequence[Allocation]) -> frozenset[DeviceId]:

@@ -30,6 +30,7 @@ from phalanx.actions.limits import (
     CYCLE_EXPLANATION_SOLVES,
     EXPLAINED_KINDS_MAX,
 )
+from phalanx.actions.problems.device_choices import best_by_choice, sharing_of
 from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.framework.device_supply import is_about_devices
 from phalanx.framework.session import Session
@@ -133,6 +134,24 @@ class Explainer:
             return self._diagnose_unavailable_nodes(demand, found) or found
         return found
 
+    def _with_devices_that_fit(self, demand: Demand) -> tuple[ProblemPair, bool]:
+        """The problems, and whether the demand may fit the empty cluster, for the first devices of the claims
+        that its gang shares for which it may."""
+        sharing = sharing_of(self._session, demand)
+
+        def may_fit(problems: ProblemPair) -> int:
+            return demand.count if self._may_fit_empty(problems) else 0
+
+        if sharing is None:
+            problems = self._problems.build(demand)
+            return problems, bool(may_fit(problems))
+        devices = self._empty.session_for(demand.gang).devices
+        devices.needs.know(sharing.need, self._session.devices.needs)
+        found = best_by_choice(
+            devices.shared, sharing, lambda: self._problems.build(demand), may_fit, most=may_fit
+        )
+        return found.answer, found.is_bounded or bool(may_fit(found.answer))
+
     @cached_property
     def _is_any_node_unavailable(self) -> bool:
         return any(map(self._session.is_out_of_service, self._session.nodes))
@@ -145,8 +164,7 @@ class Explainer:
         return diagnoses.nodes_unavailable(demand, self._session, available, found.advice)
 
     def _diagnose_in_cluster(self, demand: Demand, protected: frozenset[GangId]) -> Diagnosis:
-        problems = self._problems.build(demand)
-        may_fit_empty = self._may_fit_empty(problems)
+        problems, may_fit_empty = self._with_devices_that_fit(demand)
         other = start_with_others(demand, self._place_when_empty) if not may_fit_empty else None
         if other is not None:
             return self._diagnose_in_cluster(other[0], protected)

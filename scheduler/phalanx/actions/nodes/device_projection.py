@@ -58,11 +58,12 @@ class DeviceProjection(Struct, frozen=True):
 
     def free(self, devices: SessionDevices, node: Node, free: Resources) -> Resources:
         """The free amounts of the node with its sets of devices."""
-        found = {**free, **{name: devices.count(need, node) for name, need in self.needs}}
+        slots = {name: devices.count(need, node) for name, need in self.needs}
+        found = {**free, **slots}
         if len(self.needs) == 1:
             return found
         mixed = {self._mixed(each): PLENTY for each in self.weights}
-        counts = self._counts(devices, node)
+        counts = self._counts(devices, node) if any(slots.values()) else [PLENTY for _ in self._sets]
         if counts is not None:
             return {**found, **mixed, **self._amounts(counts)}
         bound = devices.mixed.bound(self._all, self.weights, node)

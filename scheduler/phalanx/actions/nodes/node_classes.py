@@ -62,6 +62,9 @@ class NodeClassSpec(Struct, frozen=True):
     eligibility_versions: tuple[tuple[int, ...], ...] = ()
     """By batch, equal while no placement changes which nodes are eligible; empty if none can change them."""
 
+    shared_devices: Hashable = ()
+    """What is chosen for the claims to devices that pods of the gang share."""
+
     @property
     def key(self) -> tuple[object, ...]:
         """Equal for specs that classify nodes in the same way."""
@@ -69,7 +72,8 @@ class NodeClassSpec(Struct, frozen=True):
         topology = self.constraints.topology.name if self.constraints.topology else None
         constraints = (topology, len(self.constraints.levels), self.constraints.scopes, self.constraints.keys)
         means = (self.tightness_depth, self.ties, self.spread)
-        return (shapes, self.at_most, *constraints, self.avoided, *means, self.eligibility_versions)
+        changing = (self.eligibility_versions, self.shared_devices)
+        return (shapes, self.at_most, *constraints, self.avoided, *means, *changing)
 
     @property
     def tightness_depth(self) -> int:

@@ -25,6 +25,7 @@ from phalanx.actions.preemption.eviction_limits import EvictionLimits
 from phalanx.actions.preemption.least_evictions import NO_LEAST, LeastEvictions
 from phalanx.actions.preemption.victim_problem import Bounds, problem_of
 from phalanx.actions.preemption.victims import Victim
+from phalanx.actions.problems.device_choices import placed_by_choice
 from phalanx.actions.problems.pod_assignment import assign_pods
 from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.actions.reservations.reservations import Reservation, hold
@@ -324,12 +325,16 @@ class VictimSearch:
         """The assignments of the whole demand when these have terminated; None if it does not fit."""
         with self._session.statement() as trial:
             self._assume_terminated(victims, trial)
-            answer = place(self._problems.build_problem(demand).problem)
+            answer = placed_by_choice(self._session, demand, lambda: self._placed(demand))
             assignments = (
-                assign_pods(self._session, demand, answer.assignments) if isinstance(answer, Placed) else None
+                assign_pods(self._session, demand, answer.assignments) if answer is not None else None
             )
             trial.roll_back()
         return assignments
+
+    def _placed(self, demand: Demand) -> Placed | None:
+        answer = place(self._problems.build_problem(demand).problem)
+        return answer if isinstance(answer, Placed) else None
 
     def _assume_terminated(self, victims: Sequence[Victim], trial: Statement) -> None:
         for each in victims:

@@ -122,6 +122,7 @@ class ProblemBuilder:
             ties=ties,
             spread=_levels_to_spread_over(demand, constraints) if ties is Objective.SPREAD else 0,
             eligibility_versions=versions if any(versions) else (),
+            shared_devices=self._session.devices.shared.key(pods) if demand.gang.claims_devices else (),
         )
 
     def _at_most(self, pods: Sequence[Pod]) -> int:

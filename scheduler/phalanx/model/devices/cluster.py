@@ -23,7 +23,9 @@ from phalanx.model.devices.claims import (
     Request,
     devices_in_use,
 )
+from phalanx.model.devices.every_choice import Devices, EveryChoice, every_choice
 from phalanx.model.devices.joint_slots import PlainKinds, free_for_any
+from phalanx.model.devices.limits import NODE_POOLS_CACHE_MAX
 from phalanx.model.devices.matching import Matcher
 from phalanx.model.devices.mixed_slots import MixCounter
 from phalanx.model.devices.pod_claims import Unresolved, allocate_for_pod, resolve
@@ -31,6 +33,7 @@ from phalanx.model.devices.pools import DeviceId, Inventory, Pool, PoolId, Slice
 from phalanx.model.devices.shared_claims import Choice, Chooser, ClaimSet, joint_choices
 from phalanx.model.devices.shared_pools import SharedPools
 from phalanx.model.devices.slots import SlotCounter
+from phalanx.model.names import NodeName
 from phalanx.model.nodes import Node
 from phalanx.model.pods import PodClaim
 
@@ -77,6 +80,23 @@ def grants(claims: Sequence[Claim], answer: Answer, node: Node) -> tuple[ClaimGr
     return tuple(found)
 
 
+class NodePools:
+    """The pools of nodes, found once while neither slices nor the node change."""
+
+    def __init__(self, inventory: Inventory) -> None:
+        self._inventory = inventory
+        self._known: dict[NodeName, tuple[Node, tuple[Pool, ...]]] = {}
+
+    def of(self, node: Node) -> tuple[Pool, ...]:
+        """The pools that the node can use."""
+        known = self._known.get(node.name)
+        if known is None or known[0] is not node:
+            if len(self._known) >= NODE_POOLS_CACHE_MAX:
+                self._known.clear()
+            known = self._known[node.name] = (node, self._inventory.pools(node))
+        return known[1]
+
+
 class DeviceState:
     """The devices of one snapshot: what is free, and what claims can have. `matcher` outlives snapshots."""
 
@@ -93,6 +113,11 @@ class DeviceState:
             or earlier.devices.slices is not devices.slices
             or earlier.devices.taint_rules is not devices.taint_rules
             else earlier.inventory
+        )
+        self.node_pools: Final[NodePools] = (
+            earlier.node_pools
+            if earlier is not None and earlier.inventory is self.inventory
+            else NodePools(self.inventory)
         )
         self._claims = {(each.namespace, each.name): each for each in devices.claims}
         self._special = {each.owner: each for each in devices.claims if each.is_special}
@@ -117,7 +142,7 @@ class DeviceState:
         """The extended resources that a node does not offer itself, each with the number of devices of its
         class that only this node can use."""
         missing = [each for each in self.devices.extended if not node.allocatable.get(each)]
-        pools = self.inventory.pools(node) if missing else ()
+        pools = self.node_pools.of(node) if missing else ()
         found = {name: self._of_class(self.devices.extended[name], pools, node) for name in missing}
         return {name: count for name, count in found.items() if count}
 
@@ -144,7 +169,7 @@ class DeviceState:
         without: frozenset[DeviceId] = frozenset(),
     ) -> NodeDevices:
         """What a node can use, if the devices `without` are not in use any more, and then `besides` are."""
-        pools = self.inventory.pools(node)
+        pools = self.node_pools.of(node)
         in_use = _NONE.union(*[self._in_use.get(pool.id, _NONE) for pool in pools])
         return NodeDevices(node, pools, (in_use - without) | besides)
 
@@ -172,6 +197,23 @@ class DeviceState:
             score=score,
         )
         return joint_choices(claims, sets, chooser)
+
+    def every_choice(
+        self,
+        claims: Sequence[Claim],
+        others: Sequence[ClaimSpec],
+        nodes: Sequence[Node],
+        *,
+        besides: frozenset[DeviceId],
+        without: frozenset[DeviceId],
+    ) -> EveryChoice:
+        """All choices of devices for claims that members of a gang share; see there."""
+        devices = Devices(
+            on=lambda node: self.on(node, besides=besides, without=without),
+            match=lambda node, asked, each: match_of(self._matcher, self._classes, node, asked, each),
+            allocate=self.allocate_on,
+        )
+        return every_choice(claims, others, nodes, devices)
 
     def allocate_on(self, wanted: Sequence[tuple[NodeDevices, Sequence[Claim]]]) -> Answer:
         """Allocate for pods on several nodes together those of their claims that have no allocation."""

@@ -5,13 +5,13 @@ one with some, since it leaves more nodes. Members of a gang may use different c
 together, so that no claim takes the only device of another one.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from msgspec import Struct, structs
 
 from phalanx.model.devices.allocator import Answer, NodeDevices, candidates, nodes_of
 from phalanx.model.devices.claims import Allocation, Claim
-from phalanx.model.devices.pools import Device, Pool, Slice
+from phalanx.model.devices.pools import Device, DeviceId, Pool, Slice
 from phalanx.model.names import NodeName
 from phalanx.model.nodes import Node
 
@@ -70,6 +70,7 @@ class _Choices:
         self._sets = sets
         self._chooser = chooser
         self._places: dict[NodeName, NodeDevices] = {}
+        self._by_name = [{node.name: node for node in each.nodes} for each in sets]
 
     def after(self, decided: tuple[_Decided, ...], choice: Choice, number: int) -> Iterator[Choice]:
         """The choices for the sets from this number on."""
@@ -96,7 +97,7 @@ class _Choices:
             option = self._option(self._with(decided, wanted, node, new), number)
             if option is not None:
                 found.append(option)
-                covered.update(each.name for each in self._left(option.choice, wanted))
+                covered.update(each.name for each in self._left(option.choice, number))
         return sorted(found, key=lambda each: (-each.score, -each.nodes))
 
     def _with(
@@ -121,7 +122,7 @@ class _Choices:
             choice = self._allocated(now)
             if choice is None:
                 continue
-            left = self._left(choice, self._sets[number])
+            left = self._left(choice, number)
             if last.place.node in left:
                 score = self._chooser.score(number, left, tuple(choice.values()))
                 return _Option(now, choice, score, len(left))
@@ -140,10 +141,13 @@ class _Choices:
             for (number, node), devices, some in zip(owners, answer.claims, answer.candidates, strict=True)
         }
 
-    def _left(self, choice: Choice, wanted: ClaimSet) -> list[Node]:
+    def _left(self, choice: Choice, number: int) -> Sequence[Node]:
         """The nodes from which all claims of the set can be used."""
-        chosen = [choice[each].nodes for each in wanted.claims]
-        return [node for node in wanted.nodes if all(each.allows(node) for each in chosen)]
+        chosen = [choice[each].nodes for each in self._sets[number].claims]
+        nodes = self._sets[number].nodes
+        for name in [NodeName(each.only_node) for each in chosen if each.only_node][:1]:
+            nodes = [self._by_name[number][name]] if name in self._by_name[number] else []
+        return [node for node in nodes if all(each.allows(node) for each in chosen)]
 
     def _on(self, node: Node) -> NodeDevices:
         if node.name not in self._places:
@@ -168,6 +172,11 @@ def _of_both(place: NodeDevices, other: NodeDevices) -> NodeDevices:
         for each in candidates(other.pools)
         if not each.slice.per_device or (each.device.choice and each.device.choice.allows(other.node))
     }
+    return only(place, ids)
+
+
+def only(place: NodeDevices, ids: Collection[DeviceId]) -> NodeDevices:
+    """These devices of a place."""
     pools = [
         _part(pool, lambda written, device: (*written.pool_id, device.name) in ids) for pool in place.pools
     ]
