@@ -495,7 +495,7 @@ def test_a_shared_claim_takes_no_device_that_its_pod_has_for_itself() -> None:
 def test_pods_wait_for_the_binding_conditions_of_an_allocation(
     conditions: list[tuple[str, str]], problem: str
 ) -> None:
-    """Of a claim that somebody else has allocated: devices with such conditions are not allocated here."""
+    """Of a claim that somebody else has allocated, or another gang."""
     world = two_nodes()
     world.gang("g", 2)
     status = on_node("a-1", "y0")

@@ -22,7 +22,7 @@ from phalanx.kube.binding import (
 from phalanx.limits import BIND_ATTEMPTS_MAX
 from phalanx.model.claims import UnboundClaim
 from phalanx.model.decisions import Bind, Certificate, Placement
-from phalanx.model.devices.claims import ClaimGrant
+from phalanx.model.devices.claims import AwaitedClaim, ClaimGrant
 from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.pods import Device
 
@@ -74,6 +74,7 @@ class Bench:
         *,
         try_acquire: Callable[[PodUid], bool] = lambda _: True,
         unbound_claims: Callable[[Bind], tuple[UnboundClaim, ...] | None] = lambda _: (),
+        awaited_claims: Callable[[Bind], tuple[AwaitedClaim, ...]] = lambda _: (),
         grants: Mapping[str, tuple[ClaimGrant, ...]] = MappingProxyType({}),
         **options: Any,
     ) -> None:
@@ -84,6 +85,8 @@ class Bench:
         self.reports = Reports()
         self.outcomes: dict[str, BindOutcome] = {}
         self.order: list[str] = []
+        self.awaited: list[str] = []
+        """For what the gang was said to wait."""
         self.versions: dict[str, str] = {}
         self.binder = Binder(
             write_context(transport, reports=self.reports, fence=self.fence),
@@ -93,6 +96,8 @@ class Bench:
                 pod_group_version=lambda group: self.versions.get(group.uid, ""),
                 try_acquire=try_acquire,
                 unbound_claims=unbound_claims,
+                awaited_claims=awaited_claims,
+                on_awaited=lambda _, why: self.awaited.append(why),
             ),
             **options,
         )

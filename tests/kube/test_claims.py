@@ -13,12 +13,14 @@ from msgspec.structs import replace
 from phalanx.kube.binding import BindAborted, BindRefused, Bound, LeadershipLost
 from phalanx.kube.claim_documents import FINALIZER, ClaimLost
 from phalanx.kube.claim_writer import ClaimWriter
+from phalanx.kube.client import Patch
 from phalanx.kube.errors import Conflict
 from phalanx.model.api import devices as api
+from phalanx.model.conversion.device_bindings import read_unbound
 from phalanx.model.conversion.devices import read_resource_claim
 from phalanx.model.decisions import Bind, GiveBack
 from phalanx.model.devices.claims import AllocatedDevice, Allocation, ClaimGrant
-from phalanx.model.devices.pools import NodeChoice
+from phalanx.model.devices.pools import Binding, NodeChoice
 from phalanx.model.names import NodeName, PodUid
 from phalanx.model.pods import Requirement, Term
 from phalanx.ports import OutcomeUnknown, Response
@@ -148,6 +150,51 @@ async def test_the_last_consumer_gives_the_devices_back(world: World, transport:
     await claims.reserve(grant, [bind_of(world, "q")])
     await claims.give_back(replace(grant, allocation=None), bind_of(world, "q").pod)
     assert "allocation" in (await claim(world, "c"))["status"]
+
+
+@needs_class
+async def test_binding_conditions_are_written_and_what_the_driver_says_of_them_is_given_back(
+    world: World, transport: FaultyTransport
+) -> None:
+    """The API server takes conditions only of devices that are allocated."""
+    grant = await new_claim(world, "c", request("a"), request("b"))
+    assert grant.allocation is not None
+    first, second = grant.allocation.devices
+    prepared = replace(first, binding=Binding(("attached", "linked"), ("broken",)))
+    grant = replace(grant, allocation=Allocation((prepared, second), HERE))
+    claims = writer(transport)
+    await claims.reserve(grant, [bind_of(world, "p")])
+    results = (await claim(world, "c"))["status"]["allocation"]["devices"]["results"]
+    kinds = ("bindingConditions", "bindingFailureConditions")
+    assert [[each.get(kind) for kind in kinds] for each in results] == [
+        [["attached", "linked"], ["broken"]],
+        [None, None],
+    ]
+    await says(world, "c", attached="True", linked="False")
+    unbound, has_failed = read_unbound(await status_of(world, "c"))
+    assert (unbound, has_failed) == ("device gpu-0: its binding condition linked is not true yet", False)
+    await says(world, "c", attached="True", linked="True", broken="True")
+    assert read_unbound(await status_of(world, "c"))[1]
+    await claims.give_back(grant, bind_of(world, "p").pod)
+    assert not (await claim(world, "c")).get("status")
+    await claims.reserve(grant, [bind_of(world, "q")])
+    assert not (await claim(world, "c"))["status"].get("devices"), "nothing is left of the first attempt"
+
+
+async def status_of(world: World, name: str) -> api.ResourceClaimStatus:
+    return msgspec.convert(await claim(world, name), api.ResourceClaim).status
+
+
+async def says(world: World, name: str, **conditions: str) -> None:
+    """A driver writes the conditions of the first device."""
+    found = await claim(world, name)
+    first = found["status"]["allocation"]["devices"]["results"][0]
+    more = {"reason": "Said", "message": "by the driver", "lastTransitionTime": "2026-11-26T00:00:00Z"}
+    written = [{"type": kind, "status": status, **more} for kind, status in conditions.items()]
+    device = {key: first[key] for key in ("driver", "pool", "device")} | {"conditions": written}
+    path = world.path("ResourceClaim", name, "status")
+    body = msgspec.json.encode({"status": {"devices": [device]}})
+    await world.client.patch(path, body, how=Patch.MERGE, timeout=30)
 
 
 @needs_class

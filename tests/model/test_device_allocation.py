@@ -11,7 +11,7 @@ from phalanx.model.devices.allocator import nodes_of
 from phalanx.model.devices.claims import AllocatedDevice, devices_in_use
 from phalanx.model.devices.limits import CLAIM_SEARCH_STEPS_MAX
 from phalanx.model.devices.pod_claims import Unresolved, allocate_for_pod, resolve
-from phalanx.model.devices.pools import Inventory, NodeChoice
+from phalanx.model.devices.pools import Binding, Inventory, NodeChoice
 from phalanx.model.pods import PodClaim
 
 from tests.model.devices import (
@@ -207,9 +207,21 @@ def test_a_claim_with_an_error_is_not_allocated() -> None:
     assert found.reason.startswith("spec.devices.requests[0].exactly.selectors[0].cel: does not compile: ")
 
 
-@pytest.mark.parametrize("field", ["bindingConditions", "allowMultipleAllocations"])
+def test_devices_with_binding_conditions_are_allocated_with_them_after_those_of_other_pools() -> None:
+    conditions = {"bindingConditions": ["attached"], "bindingFailureConditions": ["broken"]}
+    prepared = slice_of({**device("d0"), **conditions}, device("d1"), name="a", pool={"name": "a"})
+    where = place(prepared, slice_of(device("d2"), name="b", pool={"name": "b"}))
+    found = answered(where, spec_of(request(count=3)))
+    assert [(each.device[2], each.binding) for each in (found.claims or ((),))[0]] == [
+        ("d2", None),
+        ("d0", Binding(("attached",), ("broken",))),
+        ("d1", None),
+    ]
+
+
+@pytest.mark.parametrize("field", ["allowMultipleAllocations"])
 def test_devices_that_are_not_supported_yet_are_left_and_named(field: str) -> None:
-    special = {**device("d0"), field: ["Ready"] if field == "bindingConditions" else True}
+    special = {**device("d0"), field: True}
     where = place(slice_of(special, device("d1")))
     assert allocated(where, spec_of(request())) == (("d1",),)
     for wanted in (request(count=2), request(allocationMode="All")):

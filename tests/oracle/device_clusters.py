@@ -205,6 +205,9 @@ def _device(draw: Draw, name: str, *, counters: bool = False) -> Document:
     found: Document = {"name": name, "attributes": draw(_ATTRIBUTES), "capacity": draw(_CAPACITY)}
     if rarely(draw, 5):
         found["taints"] = [draw(_TAINT)]
+    if rarely(draw, 5):
+        found |= {"bindingConditions": ["attached"], "bindingFailureConditions": ["broken"]}
+        found["bindsToNode"] = draw(st.booleans())
     if counters and not rarely(draw, 4):
         used = {"slices": {"value": str(draw(st.integers(1, 2)))}}
         if draw(st.booleans()):

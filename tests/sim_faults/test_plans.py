@@ -13,7 +13,7 @@ from phalanx_simulator.embedded.manifests import node, pod_group, queue, tree_of
 from phalanx_simulator.faults.fault import Fault
 from phalanx_simulator.faults.kinds import INJECTORS, KINDS, REMOTE, drawn, inject
 from phalanx_simulator.faults.node_conditions import HEALTHY_STATUS
-from phalanx_simulator.faults.profiles import PROFILES, REMOTE_FAMILIES, claim_faults, plan
+from phalanx_simulator.faults.profiles import PROFILES, REMOTE_FAMILIES, claim_faults, driver_faults, plan
 from phalanx_simulator.faults.site import site_of
 
 from tests.hash_seeds import printed
@@ -57,7 +57,9 @@ def test_a_plan_contains_every_kind_of_a_family() -> None:
     faults = plan("all", random=seeded_random(3), nodes=TREE, hours=300)
     more = claim_faults("all", random=seeded_random(3), nodes=TREE, hours=30)
     assert {fault.family for fault in more} == {"F14"}
-    assert {fault.kind for fault in (*faults, *more)} == {*KINDS}
+    drivers = driver_faults("all", random=seeded_random(3), nodes=TREE, hours=3)
+    assert {fault.family for fault in drivers} == {"F15"}
+    assert {fault.kind for fault in (*faults, *more, *drivers)} == {*KINDS}
     assert claim_faults("none", random=seeded_random(3), nodes=TREE, hours=30) == ()
 
 

@@ -10,7 +10,7 @@ from phalanx_simulator.embedded.manifests import node, pod
 from phalanx_simulator.embedded.provisioned_volumes import SELECTED_NODE, on_host
 from phalanx_simulator.embedded.store import Key, Object
 from phalanx_simulator.faults.edits import with_metadata, with_spec
-from phalanx_simulator.invariants.bounds import RESERVED_S, VOLUME_WAIT_S
+from phalanx_simulator.invariants.bounds import PREPARED_S, RESERVED_S, VOLUME_WAIT_S
 from phalanx_simulator.invariants.claim_coverage import ClaimCoverage
 from phalanx_simulator.invariants.devices import ClaimsAreGivenBack, DevicesHaveOneUser
 from phalanx_simulator.invariants.volumes import NoEndlessVolumeWait, VolumesAreBound
@@ -130,6 +130,73 @@ def test_a_pod_is_bound_after_its_devices_are_reserved(
         await host.bind("a", "n1")
 
     assert violations(history, DevicesHaveOneUser) == wrong
+
+
+def conditions(*true: str, device: str = "x") -> list[Object]:
+    """What a driver says of a device of a claim."""
+    said = [{"type": each, "status": "True"} for each in true] + [{"type": "linked", "status": "False"}]
+    return [{"driver": "d", "pool": "p", "device": device, "conditions": said}]
+
+
+def prepare(stage: Stage, name: str, *true: str) -> None:
+    """Devices of the claim have binding conditions, of which these are true."""
+    key = Key(DEVICE_CLAIMS, "default", name)
+    allocation = stage.client.get(key)["status"]["allocation"]  # type: ignore[index]
+    wanted = {"bindingConditions": ["attached", "linked"], "bindingFailureConditions": ["broken"]}
+    results = [{**each, **wanted} for each in allocation["devices"]["results"]]
+    changed = {**allocation, "devices": {"results": results}, "allocationTimestamp": "1"}
+    stage.client.update_status(key, allocation=changed, devices=conditions(*true))
+
+
+@pytest.mark.parametrize(
+    ("true", "wrong"),
+    [
+        (("attached", "linked"), []),
+        (("attached",), ["S27"]),
+        ((), ["S27"]),
+        (("attached", "linked", "broken"), ["S27"]),
+    ],
+)
+def test_a_pod_is_bound_after_its_devices_are_prepared(true: tuple[str, ...], wrong: list[str]) -> None:
+    async def history(stage: Stage) -> None:
+        serve(stage.server)
+        stage.create(node("n1"), using("a", "c"))
+        device_claim(stage, "c", "x", users=("a",), on="n1")
+        prepare(stage, "c", *true)
+        host = await stage.leader()
+        await host.bind("a", "n1")
+
+    assert violations(history, DevicesHaveOneUser) == wrong
+
+
+def test_an_allocation_has_the_binding_conditions_that_the_driver_publishes() -> None:
+    async def history(stage: Stage) -> None:
+        serve(stage.server)
+        stage.create(node("n1"), using("a", "c"))
+        published = [{"name": "x", "bindingConditions": ["attached"]}]
+        spec = {"driver": "d", "pool": {"name": "p"}, "devices": published}
+        made = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": "s"}}
+        stage.client.create(SLICES, "", {**made, "spec": spec})
+        device_claim(stage, "c", "x", users=("a",), on="n1")
+        host = await stage.leader()
+        await host.bind("a", "n1")
+
+    assert violations(history, DevicesHaveOneUser) == ["S27"]
+
+
+@pytest.mark.parametrize(("after_s", "wrong"), [(PREPARED_S, []), (PREPARED_S + RESERVED_S + 50, ["S28"])])
+def test_a_claim_may_stay_reserved_for_long_while_its_devices_are_prepared(
+    after_s: float, wrong: list[str]
+) -> None:
+    async def history(stage: Stage) -> None:
+        serve(stage.server)
+        stage.create(node("n1"), using("a", "c"))
+        await ready(stage)
+        device_claim(stage, "c", "x", users=("a",))
+        prepare(stage, "c", "attached")
+        await stage.pass_time(after_s)
+
+    assert violations(history, ClaimsAreGivenBack) == wrong
 
 
 async def ready(stage: Stage) -> Actor:

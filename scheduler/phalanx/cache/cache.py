@@ -24,6 +24,7 @@ from phalanx.model.claims import UnboundClaim
 from phalanx.model.conversion.pod_groups import workload_of
 from phalanx.model.conversion.workload_members import Workload
 from phalanx.model.decisions import Bind, GiveBack
+from phalanx.model.devices.claims import AwaitedClaim
 from phalanx.model.dialects.known import WITH_OBJECTS
 from phalanx.model.dialects.queues import QUEUE_DIALECTS, QueueDialect, QueueDialectName
 from phalanx.model.gangs import Gang
@@ -391,6 +392,10 @@ class Cache:
         """Why the decided devices of a pod that is assumed on the node cannot be used any more; empty if
         nothing forbids it."""
         return self._devices.conflict(pod, node)
+
+    def awaited_claims(self, bind: Bind) -> tuple[AwaitedClaim, ...]:
+        """The claims to devices of a placed pod whose binding conditions are not true yet."""
+        return self._devices.awaited(bind.pod)
 
     def from_devices(self, pod: Pod, node: Node) -> frozenset[str]:
         """The extended resources for which the pod gets devices on the node."""

@@ -27,7 +27,7 @@ from phalanx.model.conversion.devices import (
     read_taint_rule,
 )
 from phalanx.model.decisions import GiveBack
-from phalanx.model.devices.claims import Allocation, Claim, ClaimGrant, DeviceClass
+from phalanx.model.devices.claims import Allocation, AwaitedClaim, Claim, ClaimGrant, DeviceClass
 from phalanx.model.devices.cluster import ClusterDevices
 from phalanx.model.devices.pools import Slice, TaintRule
 from phalanx.model.names import PodUid
@@ -166,6 +166,16 @@ class DeviceTables:
         return self._check.conflict(
             [self._special.as_shown(pod.uid, each, self._shown) for each in grants], node
         )
+
+    def awaited(self, pod: PodUid) -> tuple[AwaitedClaim, ...]:
+        """The claims of a placed pod whose devices are not ready, by their binding conditions."""
+        found = (self._check.awaited(each, self._real(pod, each)) for each in self._grants.get(pod, ()))
+        return tuple([each for each in found if each is not None])
+
+    def _real(self, pod: PodUid, grant: ClaimGrant) -> Claim | None:
+        """The claim of a grant as the API shows it."""
+        key = (grant.namespace, grant.name) if grant.special is None else self._special.real_of(pod)
+        return self.claims.get(key)
 
     def provided(self, pod: Pod, node: Node) -> frozenset[str]:
         """The extended resources for which devices were decided for the pod, and that the node lacks."""

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from phalanx.model.devices.claims import ClaimGrant
-from phalanx.model.events import Applied, Deleted, NotListed, Relisted
+from phalanx.model.events import ApiEvent, Applied, Deleted, NotListed, Relisted
 from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.pods import BindBackoff, Device
 
@@ -46,7 +46,7 @@ class Forgotten(Struct, frozen=True):
     bind_backoff: BindBackoff | None = None
 
 
-Event = Applied | Deleted | Relisted | NotListed | Assumed | Forgotten
+Event = ApiEvent | Assumed | Forgotten
 
 
 class Changes(Struct, frozen=True, gc=False):

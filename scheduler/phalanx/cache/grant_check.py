@@ -1,12 +1,22 @@
 """Whether what was decided for claims is still possible by the newest state, right before a bind."""
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from phalanx.cache.device_users import ClaimUsers, PublishedDevices
 from phalanx.cache.table import Key
-from phalanx.model.devices.claims import AllocatedDevice, Allocation, Claim, ClaimGrant, Request
+from phalanx.model.devices.claims import (
+    AllocatedDevice,
+    Allocation,
+    AwaitedClaim,
+    Claim,
+    ClaimGrant,
+    Request,
+)
 from phalanx.model.devices.pools import DeviceId
 from phalanx.model.nodes import Node
+
+_UNSEEN: Final = "its allocation is not known to be written yet"
 
 
 class GrantCheck:
@@ -23,6 +33,19 @@ class GrantCheck:
         """The first problem for a pod on this node as text; empty if there is none."""
         return next(filter(None, (self._conflict(grant, node) for grant in grants)), "")
 
+    def awaited(self, grant: ClaimGrant, real: Claim | None) -> AwaitedClaim | None:
+        """What the devices of a grant lack before pods are bound; `real` is the claim as the API shows it.
+
+        An allocation that it does not show yet may have conditions that are not true.
+        """
+        if real is not None and real.allocation is not None:
+            can_only_wait = not (real.has_failed or real.deleting)
+            found = AwaitedClaim(real.namespace, real.name, real.unbound, can_only_wait)
+            return found if real.unbound else None
+        if not grant.has_binding_conditions:
+            return None
+        return AwaitedClaim(grant.namespace, grant.name, _UNSEEN, can_only_wait=False)
+
     def _conflict(self, grant: ClaimGrant, node: Node) -> str:
         claim = self._claim((grant.namespace, grant.name))
         if claim is None or claim.uid != grant.uid:
@@ -31,7 +54,7 @@ class GrantCheck:
             return f"{grant} is being deleted"
         if claim.allocation is None:
             return f"{grant} is not allocated any more since the decision"
-        if claim.unbound:
+        if claim.has_failed:
             return f"{grant}: {claim.unbound}"
         if grant.allocation is None:
             is_here = claim.allocation.nodes.allows(node)

@@ -46,6 +46,8 @@ class GangJob:
         """Whether to read the PodGroup's version, because a write with the cached one has failed."""
         self.placement_written = pod_group is None
         self.volumes = VolumeProgress()
+        self.awaits_devices_since: float | None = None
+        """When its devices were first found not to be ready (monotonic seconds)."""
         self.started = False
         """Whether a bind was sent."""
         self.log = _log.bind(gang=placement.group, cycle=placement.cycle, cause=placement.cause)

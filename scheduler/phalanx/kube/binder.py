@@ -1,5 +1,5 @@
 """Bind whole gangs: let their volumes be bound, record the placement in the PodGroup's status, reserve their
-claims to devices, bind every pod.
+claims to devices, wait for binding conditions, bind every pod.
 
 A gang whose first bind was sent is completed; a gang that has not started can be aborted as a whole. All
 binds share one priority queue: gangs in the order of submission, but the binds of a started gang before any
@@ -8,7 +8,7 @@ no other work.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -16,6 +16,7 @@ import structlog
 
 from phalanx.kube.bind_jobs import GangJob, PodJob, Rank, UnboundJob
 from phalanx.kube.binding import (
+    OUTCOME_NAMES,
     PROVISIONING_FAILED,
     BindAborted,
     BinderCallbacks,
@@ -26,11 +27,13 @@ from phalanx.kube.binding import (
     PodGroupRef,
     outcome_of,
     placement_patch,
+    reason_of,
 )
 from phalanx.kube.claim_documents import ClaimLost
 from phalanx.kube.claim_writer import ClaimWriter
 from phalanx.kube.client import Patch
 from phalanx.kube.decode import PartialObject
+from phalanx.kube.device_waits import DevicesLate, DeviceWaits
 from phalanx.kube.errors import (
     NOT_APPLIED,
     PERHAPS_APPLIED,
@@ -60,6 +63,7 @@ from phalanx.limits import (
 from phalanx.model.api.core import Pod
 from phalanx.model.api.kinds import KINDS
 from phalanx.model.decisions import GiveBack, Placement, bind_annotations
+from phalanx.model.events import ApiEvent
 from phalanx.model.names import PodUid
 from phalanx.ports import OutcomeUnknown, RequestNotSent
 
@@ -87,7 +91,7 @@ class Binder:
         self.none_due = asyncio.Event()
         """Set while no bind can be sent: all that are open wait until claims of their gangs are bound."""
         self._waiting: set[PodUid] = set()
-        """Pods with open binds whose gangs wait for volumes, which may take minutes."""
+        """Pods with open binds whose gangs wait for volumes or devices, which may take minutes."""
         self._context = context
         self._client = context.client
         self._fence = context.fence
@@ -96,6 +100,7 @@ class Binder:
         self._concurrency = concurrency
         self._rate_limiter = RateLimiter(per_second=per_second, burst=WRITE_BURST, clock=context.clock)
         self._volumes = VolumeBinder(context, callbacks.unbound_claims, self._rate_limiter)
+        self._devices = DeviceWaits(context.clock, callbacks, self._put_gang)
         self._claim_writer = ClaimWriter(context, callbacks.on_claim)
         self._unbound: set[PodUid] = set()
         """Pods whose claims are being given back."""
@@ -136,6 +141,10 @@ class Binder:
                 self._unbind(UnboundJob(claims, each, (Rank.GANG, self._gangs, 0), self._new_backoff()))
                 self._gangs += 1
 
+    def notice(self, event: ApiEvent) -> None:
+        """Look again at gangs that wait for devices, if this event of the API concerns them."""
+        self._devices.notice(event)
+
     def is_open(self, pod: PodUid) -> bool:
         """Whether a bind of this pod is in progress: nothing else may change the pod."""
         return pod in self._open
@@ -149,6 +158,7 @@ class Binder:
     async def stop(self, *, within: float) -> None:
         """Complete the started gangs, abort the others, and after `within` seconds abort the rest."""
         self._stopping = True
+        self._devices.resume_all()
         try:
             async with asyncio.timeout(within):
                 await self.idle.wait()
@@ -177,7 +187,8 @@ class Binder:
         if self._is_prevented(gang):
             return
         if gang.placement_written and gang.claims.are_reserved:
-            for pod in self._pods_of(gang):
+            pods = self._pods_of(gang)
+            for pod in () if self._must_wait(gang, pods) else pods:
                 self._put(pod)
             return
         try:
@@ -264,6 +275,17 @@ class Binder:
         if objection is not None:
             self._abort(gang, objection)
         return objection is not None
+
+    def _must_wait(self, gang: GangJob, pods: Sequence[PodJob]) -> bool:
+        """Whether devices of the gang are not ready. It is started again when they are, or never will be."""
+        try:
+            waits = self._devices.hold(gang, [pod.bind for pod in pods])
+        except DevicesLate as late:
+            self._abort(gang, str(late))
+            return True
+        (self._waiting.update if waits else self._waiting.difference_update)(pod.bind.pod for pod in pods)
+        self._check_idle()
+        return waits
 
     async def _write_placement(self, gang: GangJob) -> None:
         group = gang.pod_group
@@ -410,11 +432,12 @@ class Binder:
         if self._open.pop(pod.bind.pod, None) is None:
             return
         self._waiting.discard(pod.bind.pod)
+        self._devices.end(pod.gang)
         seconds = self._context.clock.monotonic() - pod.first_sent if pod.first_sent else 0.0
         self._reports.writes_pending("bind", len(self._open))
-        self._reports.bind_finished(_OUTCOME_NAMES[type(outcome)], seconds=seconds)
+        self._reports.bind_finished(OUTCOME_NAMES[type(outcome)], seconds=seconds)
         if not isinstance(outcome, Bound):
-            pod.gang.log.info("pod not bound", pod=pod.name, node=pod.bind.node, reason=_reason(outcome))
+            pod.gang.log.info("pod not bound", pod=pod.name, node=pod.bind.node, reason=reason_of(outcome))
         # the next leader owns the claims of a pod that may be bound after all
         is_decided = not isinstance(outcome, (Bound, LeadershipLost))
         if is_decided and pod.gang.claims.may_hold(pod.bind.pod):
@@ -463,25 +486,5 @@ def _set_or_clear(event: asyncio.Event, *, is_set: bool) -> None:
         event.clear()
 
 
-_OUTCOME_NAMES: Final[dict[type[BindOutcome], str]] = {
-    Bound: "bound",
-    BindRefused: "refused",
-    BindAborted: "aborted",
-    LeadershipLost: "leadership-lost",
-}
-
-
 def _step(gang: GangJob) -> str:
     return "the claims" if gang.placement_written else "the PodGroup's status"
-
-
-def _reason(outcome: BindOutcome) -> str:
-    match outcome:
-        case BindRefused(reason=reason, message=message):
-            return f"{reason}: {message}"
-        case BindAborted(reason=reason):
-            return reason
-        case LeadershipLost(sent=sent):
-            return "leadership lost after the bind was sent" if sent else "leadership lost"
-        case Bound():
-            return ""

@@ -14,6 +14,7 @@ from phalanx.model.api.core import Pod
 from phalanx.model.api.devices import ResourceClaim
 from phalanx.model.claims import UnboundClaim
 from phalanx.model.decisions import Bind, Placement
+from phalanx.model.devices.claims import AwaitedClaim
 from phalanx.model.names import PodUid
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -73,7 +74,10 @@ class PlacementCheck(Protocol):
     """Compares a placement with the newest state. Each method returns an objection as text, or None."""
 
     def gang(self, placement: Placement) -> str | None:
-        """Check the whole placement, right before the first bind of the gang."""
+        """Check the whole placement, right before the first bind of the gang.
+
+        That devices are not ready yet is no objection.
+        """
         ...
 
     def bind(self, placement: Placement, bind: Bind) -> str | None:
@@ -92,6 +96,11 @@ class BinderCallbacks(Struct, frozen=True):
     """The resourceVersion of a PodGroup as last seen; empty where it must be read."""
     unbound_claims: Callable[[Bind], tuple[UnboundClaim, ...] | None] = lambda _: ()
     """The claims of a placed pod that are not bound yet; None if the pod or its node is gone."""
+    awaited_claims: Callable[[Bind], tuple[AwaitedClaim, ...]] = lambda _: ()
+    """The claims to devices of a placed pod whose binding conditions are not true yet."""
+    on_awaited: Callable[[Placement, str], None] = lambda _placement, _why: None
+    """Called when a placement waits for such a claim, with the claim, the device and the condition; with an
+    empty text when it does not wait any more."""
     on_claim: Callable[[ResourceClaim], None] = lambda _: None
     """Called with each claim to devices as it was read or written."""
     pods_version: Callable[[], str] = lambda: ""
@@ -131,3 +140,25 @@ def outcome_of(bind: Bind, found: Pod, refusal: ApiError | None) -> BindOutcome 
     if refusal is not None:
         return BindRefused(bind, refusal.reason, refusal.message, found)
     return None
+
+
+OUTCOME_NAMES: Final[dict[type[BindOutcome], str]] = {
+    Bound: "bound",
+    BindRefused: "refused",
+    BindAborted: "aborted",
+    LeadershipLost: "leadership-lost",
+}
+"""In metrics."""
+
+
+def reason_of(outcome: BindOutcome) -> str:
+    """Why the pod is not bound; empty if it is."""
+    match outcome:
+        case BindRefused(reason=reason, message=message):
+            return f"{reason}: {message}"
+        case BindAborted(reason=reason):
+            return reason
+        case LeadershipLost(sent=sent):
+            return "leadership lost after the bind was sent" if sent else "leadership lost"
+        case Bound():
+            return ""

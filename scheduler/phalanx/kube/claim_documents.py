@@ -77,6 +77,8 @@ def release(claim: Document, grant: ClaimGrant, *, uid: str) -> Document | None:
     written: Document = {"reservedFor": rest or None}
     if gives_back:
         written["allocation"] = None
+        if status.get("devices"):
+            written["devices"] = None
     return written
 
 
@@ -175,6 +177,10 @@ def _allocation(
         result: Document = {"request": each.request, "driver": driver, "pool": pool, "device": device}
         if each.admin_access:
             result["adminAccess"] = True
+        if each.binding is not None:
+            result["bindingConditions"] = list(each.binding.conditions)
+            if each.binding.failures:
+                result["bindingFailureConditions"] = list(each.binding.failures)
         if tolerations := requests.get(each.request, {}).get("tolerations"):
             result["tolerations"] = tolerations
         results.append(result)

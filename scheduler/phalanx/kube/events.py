@@ -77,6 +77,11 @@ class PodEvents:
         """Report that the pod waits; `message` says why."""
         self._record(pod, "Warning", "FailedScheduling", "Scheduling", message)
 
+    def devices_awaited(self, pod: PodRef, *, node: str) -> None:
+        """Report that the pod has a node, and its devices are being prepared there. As in kube-scheduler."""
+        note = f"waiting for binding conditions for device on node {node}"
+        self._record(pod, "Normal", "BindingConditionsPending", "Scheduling", note)
+
     def preempted(self, pod: PodRef, *, message: str) -> None:
         """Report that the pod is evicted."""
         self._record(pod, "Normal", "Preempted", "Preempting", message)

@@ -35,3 +35,6 @@ class NotListed(Struct, frozen=True):
 
     kind: str
     why: str
+
+
+ApiEvent = Applied | Deleted | Relisted | NotListed

@@ -18,6 +18,7 @@ from phalanx.model.api.queues import Queue
 from phalanx.model.dialects.dialect import Dialect
 from phalanx.model.dialects.known import DIALECTS
 from phalanx.model.dialects.queues import QueueDialect
+from phalanx.model.events import ApiEvent
 from phalanx.model.names import GangId, NodeName
 from phalanx.model.pods import Pod
 from phalanx.model.reasons import Objection
@@ -51,6 +52,8 @@ class ClusterState:
         """Called with kinds of workloads whose objects must be listed, or are already."""
         self.on_pods: Callable[[Event], None] = lambda event: None
         """Called after each event about pods."""
+        self.on_api_event: Callable[[ApiEvent], None] = lambda event: None
+        """Called after each event from the API, when the cache shows it."""
 
     def apply(self, event: Event) -> None:
         """Apply one event, from the API or from this scheduler."""
@@ -64,6 +67,8 @@ class ClusterState:
             self._queue_notes.update(event)
         if kind == ApiPod.__name__:
             self.on_pods(event)
+        if not isinstance(event, _DECIDED):
+            self.on_api_event(event)
         if changes.workload_kinds:
             self.on_workload_kinds(changes.workload_kinds)
         if kind not in OF_STATUSES:

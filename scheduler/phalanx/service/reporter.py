@@ -8,6 +8,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Mapping
 from functools import partial
+from typing import Final
 
 import msgspec
 from msgspec import Struct
@@ -29,7 +30,7 @@ from phalanx.limits import (
 )
 from phalanx.model.api.pod_groups import Counts
 from phalanx.model.api.volcano import VolcanoPodGroup
-from phalanx.model.decisions import Bind, CycleResult, Evict, EvictionReason, QueueReport
+from phalanx.model.decisions import Bind, CycleResult, Evict, EvictionReason, Placement, QueueReport
 from phalanx.model.dialects.composite import COMPOSITE, gangs_of_parts
 from phalanx.model.dialects.dialect import Dialect
 from phalanx.model.dialects.known import DIALECTS
@@ -46,6 +47,7 @@ from phalanx.service.pod_messages import PodMessages
 from phalanx.service.tenant_names import TenantNames
 
 _NO_REPORT = GangReport()
+_PREPARING: Final = "Wait until the driver of the device has prepared it"
 
 
 class _Taken(Struct):
@@ -77,6 +79,8 @@ class Reporter:
         self._reports: dict[GangId, GangReport] = {}
         self._verdicts: tuple[Verdict, ...] = ()
         self._taken: dict[GangId, _Taken] = {}
+        self._awaiting: dict[GangId, Verdict] = {}
+        """Of placed gangs that wait for their devices."""
         self._queues: Mapping[str, QueueReport] = {}
         self._queues_planned = False
         self._pod_messages = PodMessages(context.clock, self._report_later)
@@ -150,11 +154,29 @@ class Reporter:
     def _forget_verdict(self, gang: GangId) -> None:
         """Report its next verdict, even if it is the last one again."""
         self._taken.pop(gang, None)
+        self._awaiting.pop(gang, None)
         self._verdicts = ()
 
     def bound(self, bind: Bind) -> None:
         """Report that a bind was applied."""
         self._events.scheduled(PodRef(bind.namespace, bind.name, bind.pod), node=bind.node)
+
+    def devices_awaited(self, placement: Placement, why: str) -> None:
+        """Report that a placement waits until drivers have prepared its devices.
+
+        `why` names a claim, a device and a condition; empty if all devices are ready.
+        """
+        gang, reason = placement.gang, Reason.RESOURCE_CLAIM_NOT_READY
+        before, verdict = self._awaiting.pop(gang, None), None
+        if why:
+            verdict = Verdict(gang, placement.group, reason, why, next_step=_PREPARING)
+            self._awaiting[gang] = verdict
+            for bind in placement.binds if before is None else ():
+                if any(grant.has_binding_conditions for grant in bind.grants):
+                    self._events.devices_awaited(PodRef(bind.namespace, bind.name, bind.pod), node=bind.node)
+        report = self._reports.get(gang, _NO_REPORT)
+        if report.verdict is None or report.verdict is before:  # else it is about members that are not placed
+            self._set_report(gang, msgspec.structs.replace(report, verdict=verdict))
 
     def _take_verdicts(self, verdicts: tuple[Verdict, ...]) -> None:
         """Derive queue positions from the order of the verdicts, in which the gangs were tried.
@@ -182,10 +204,13 @@ class Reporter:
                 self._report_verdict(verdict, position)
 
     def _report_verdict(self, verdict: Verdict, position: int | None) -> None:
-        report = self._changed_report(verdict.gang, verdict=verdict, position=position)
-        if report != self._reports.get(verdict.gang):
-            self._reports[verdict.gang] = report
-            self._state.mark_changed(verdict.gang)
+        changed = self._changed_report(verdict.gang, verdict=verdict, position=position)
+        self._set_report(verdict.gang, changed)
+
+    def _set_report(self, gang: GangId, report: GangReport) -> None:
+        if report != self._reports.get(gang):
+            self._reports[gang] = report
+            self._state.mark_changed(gang)
 
     def _write_lost(self, uid: str) -> None:
         """Compute the status again after a conflicting write, with a delay, so that two writers do not race.

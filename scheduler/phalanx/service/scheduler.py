@@ -104,6 +104,7 @@ class Scheduler:
         )
         confirmations = BindConfirmations(parts.cache, parts.clock, parts.metrics)
         self._state.on_pods = confirmations.seen
+        self._state.on_api_event = self._binder.notice
         self._last_verdicts: tuple[Verdict, ...] = ()
         parts.metrics.follow_cluster(self._figures)
         self._dispatcher = Dispatcher(
@@ -243,6 +244,8 @@ class Scheduler:
             try_acquire=lambda pod: self._reporter.try_acquire(pod),
             pod_group_version=lambda group: self._state.objects.version(GangId(group.uid)),
             unbound_claims=parts.cache.unbound_claims,
+            awaited_claims=parts.cache.awaited_claims,
+            on_awaited=lambda placement, why: self._reporter.devices_awaited(placement, why),
             on_claim=lambda claim: self._dispatcher.claim_seen(claim),
             pods_version=lambda: self._watcher.version("Pod"),
         )

@@ -70,7 +70,8 @@ class CachePlacementCheck:
 
     def bind(self, placement: Placement, bind: Bind) -> str | None:
         """Check that the pod still waits for this node, may run there, and fits as decided."""
-        return self._bind(placement, bind, {})
+        awaited = self._cache.awaited_claims(bind) if bind.grants else ()
+        return self._bind(placement, bind, {}) or (str(awaited[0]) if awaited else None)
 
     def _bind(self, placement: Placement, bind: Bind, counts: SpreadCounts) -> str | None:
         pod = self._cache.pod(bind.pod)

@@ -27,6 +27,8 @@ EXTENDED: Final = "sim.example/nic"
 DEVICES: Final = 6
 """On each node: fewer than the pods that its GPUs allow."""
 PROVISIONING_S: Final = 2.0
+PREPARING_S: Final = 4.0
+"""For a device with binding conditions, in runs whose drivers prepare devices."""
 
 _CHANNELS: Final = 3
 _SIZES: Final = ("5Gi", "10Gi", "30Gi")

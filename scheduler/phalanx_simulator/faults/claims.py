@@ -38,7 +38,7 @@ def _with_annotation(item: Object, name: str, value: str | None) -> Object:
     return with_metadata(item, "annotations", **{name: value})
 
 
-def _annotated(name: str, value: Callable[[Fault], str]) -> Injector:
+def annotated(name: str, value: Callable[[Fault], str]) -> Injector:
     """Sets an annotation of the targets, which are nodes."""
 
     def begin(fault: Fault, context: FaultContext, node: str) -> Undo:
@@ -89,9 +89,9 @@ def _freed(volume: Object) -> Object:
 INJECTORS: Final[Mapping[str, Injector]] = {
     "provisioner-slow": _of_classes(PROVISIONING_SECONDS, lambda fault: fault.text("delay_s")),
     "provisioner-fails": _of_classes(PROVISIONING_FAILS, lambda fault: ",".join(fault.targets)),
-    "devices-fewer": _annotated(DEVICES, lambda fault: fault.text("count")),
-    "devices-tainted": _annotated(TAINTED_DEVICES, lambda fault: fault.text("count")),
-    "driver-stopped": _annotated(DRIVER_STOPPED, lambda _: "true"),
-    "claims-refused": _annotated(CLAIMS_REFUSED, lambda _: "true"),
+    "devices-fewer": annotated(DEVICES, lambda fault: fault.text("count")),
+    "devices-tainted": annotated(TAINTED_DEVICES, lambda fault: fault.text("count")),
+    "driver-stopped": annotated(DRIVER_STOPPED, lambda _: "true"),
+    "claims-refused": annotated(CLAIMS_REFUSED, lambda _: "true"),
     "volume-taken": _taken,
 }

@@ -40,6 +40,7 @@ from phalanx_simulator.faults import (
     nvsentinel,
     objects,
     pods,
+    preparation,
     xids,
 )
 from phalanx_simulator.faults.fault import Fault, FaultContext, Injector, Setting
@@ -341,6 +342,12 @@ _CLAIMS: Final[Mapping[str, Kind]] = {
     "volume-taken": Kind("F14", (10, 10 * _MINUTES), settings={"count": (1, 4, 16)}),
 }
 
+_PREPARATION: Final[Mapping[str, Kind]] = {
+    "devices-prepared-late": Kind("F15", (60, 10 * _MINUTES), a_share(50, 100), {"delay_s": (10, 60, 300)}),
+    "devices-never-prepared": Kind("F15", (60, 15 * _MINUTES), a_share(10, 50, 100)),
+    "devices-not-preparable": Kind("F15", (10, 5 * _MINUTES), a_share(10, 50, 100)),
+}
+
 KINDS: Final[Mapping[str, Kind]] = {
     **REMOTE,
     **_NODES,
@@ -350,6 +357,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     **_OBJECTS,
     **_LOAD,
     **_CLAIMS,
+    **_PREPARATION,
 }
 """The kinds that profiles draw from. node-delete, group-delete and queue-delete are not undone."""
 
@@ -370,6 +378,7 @@ INJECTORS: Final[Mapping[str, Injector]] = {
     **foreign_pods.INJECTORS,
     **competing_work.INJECTORS,
     **claims.INJECTORS,
+    **preparation.INJECTORS,
 }
 """By kind. `schedulers.REMOTE_INJECTORS` has those of the network, the API, watches and leaders."""
 

@@ -45,7 +45,8 @@ PROFILES: Final[Mapping[str, Mapping[str, float]]] = {
 """Faults an hour, by family. `cluster` is `all` without the network, the API and the leaders."""
 
 CLAIM_FAULTS: Final[Mapping[str, float]] = {"none": 0, "calm": 1, "storm": 240}
-"""Faults of F14 an hour, in runs with claims. The other profiles have `_CLAIM_FAULTS`."""
+"""Faults of F14 an hour, in runs with claims, and as many of F15 where drivers prepare devices. The other
+profiles have `_CLAIM_FAULTS`."""
 
 _CLAIM_FAULTS: Final = 48
 
@@ -66,6 +67,14 @@ def claim_faults(profile: str, *, random: Random, nodes: Iterable[Object], hours
     """The faults of F14 of a run with claims to volumes and devices."""
     rate = CLAIM_FAULTS.get(profile, _CLAIM_FAULTS)
     return tuple(_of_family("F14", rate, random=random, site=site_of(nodes), hours=hours))
+
+
+def driver_faults(
+    profile: str, *, random: Random, nodes: Iterable[Object], hours: float
+) -> tuple[Fault, ...]:
+    """The faults of F15 of a run whose drivers prepare devices, as often as those of claims."""
+    rate = CLAIM_FAULTS.get(profile, _CLAIM_FAULTS)
+    return tuple(_of_family("F15", rate, random=random, site=site_of(nodes), hours=hours))
 
 
 def _of_family(family: str, rate: float, *, random: Random, site: Site, hours: float) -> list[Fault]:

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from phalanx.limits import CLAIM_BIND_TIMEOUT_S, LEASE_DURATION_S
+from phalanx.limits import CLAIM_BIND_TIMEOUT_S, DEVICE_BIND_TIMEOUT_S, LEASE_DURATION_S
 
 VERSIONS_KEPT: Final = 256
 """Versions of one object that are remembered: a node that flaps each second, seen two minutes late."""
@@ -128,6 +128,9 @@ LOST_MEMBERS_S: Final = 60.0
 
 RESERVED_S: Final = 60.0
 """Seconds for which a claim to devices may be reserved for a pod without a node: binds with their retries."""
+
+PREPARED_S: Final = DEVICE_BIND_TIMEOUT_S + 60.0
+"""Seconds for which a gang may wait for devices that their drivers prepare: the bound, and a failover."""
 
 VOLUME_WAIT_S: Final = CLAIM_BIND_TIMEOUT_S + 60.0
 """Seconds for which a claim may wait for a volume of its selected node: the bound, and a failover."""

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from phalanx.limits import DEVICE_BIND_TIMEOUT_S
 from phalanx.model.decisions import CycleResult
 from phalanx.model.snapshot import Snapshot
 
@@ -19,7 +20,9 @@ from phalanx_simulator.invariants.claim_facts import (
     device_claims_of,
     devices_of,
     found,
+    has_failed,
     owner_of,
+    unready_devices,
     volume_claims_of,
 )
 from phalanx_simulator.invariants.truth import Truth
@@ -39,6 +42,8 @@ class ClaimCoverage(Check):
     def __init__(self, context: CheckContext, truth: Truth) -> None:
         super().__init__(context, truth)
         self._selected_at: dict[Key, float] = {}
+        self._allocated_at: dict[Key, float] = {}
+        """Claims with devices that are not ready."""
         self._leader = ""
         self._bound: dict[str, float] = {}
         """Bound pods with claims to devices that have not started, with the time of the bind."""
@@ -51,6 +56,19 @@ class ClaimCoverage(Check):
             self._claim_changed(change)
         elif resource == SLICES and change.previous is not None:
             self._slice_changed(change)
+        elif resource == DEVICE_CLAIMS:
+            self._devices_changed(change)
+
+    def _devices_changed(self, change: Change) -> None:
+        """A driver reports that a device is ready, or that it cannot be prepared."""
+        key, claim = change.entry.key, change.entry.data
+        is_prepared = change.type is not ChangeType.DELETED and any(unready_devices(claim))
+        if not is_prepared and any(devices_of(claim)) and self._allocated_at.pop(key, None) is not None:
+            self.reached("devices-prepared")
+        elif is_prepared:
+            self._allocated_at.setdefault(key, self.now)
+            if has_failed(claim) and not (change.previous and has_failed(change.previous.data)):
+                self.reached("device-not-preparable")
 
     def _claim_changed(self, change: Change) -> None:
         key, claim = change.entry.key, change.entry.data
@@ -98,6 +116,8 @@ class ClaimCoverage(Check):
             status = call.body.get("status") or {}
             if "allocation" in status and status["allocation"] is None:
                 self.reached("devices-given-back")
+                if self.now - self._allocated_at.pop(call.key, self.now) > DEVICE_BIND_TIMEOUT_S:
+                    self.reached("devices-prepared-too-late")
 
     def _claim_created(self, call: Call) -> None:
         if call.stage is Stage.LANDED and call.exchange.response is not None:
@@ -128,6 +148,8 @@ class ClaimCoverage(Check):
             held = [entry.data for entry in entries if self._is_held(entry.data)]
             if held:
                 self.reached("devices-left-by-leader")
+            if any(any(unready_devices(each)) for each in held):
+                self.reached("devices-prepared-at-failover")
             if any(map(is_special, held)):
                 self.reached("special-claim-left-by-leader")
         places = any(bind.grants for placement in result.placements for bind in placement.binds)

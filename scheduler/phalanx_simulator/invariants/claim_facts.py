@@ -93,10 +93,46 @@ def is_of_devices(name: str, node: NodeName, snapshot: Snapshot) -> bool:
 
 def devices_of(claim: Object) -> Iterator[Device]:
     """The devices that are allocated to a ResourceClaim, without those for administrators."""
+    for place, each in _results(claim):
+        if not each.get("adminAccess"):
+            yield place
+
+
+def unready_devices(claim: Object) -> Iterator[str]:
+    """The allocated devices whose binding conditions are not all true, or of which one says that it failed;
+    each with the condition."""
+    true = _true_conditions(claim)
+    for place, each in _results(claim):
+        failed = [one for one in each.get("bindingFailureConditions") or () if (*place, one) in true]
+        lacking = [one for one in each.get("bindingConditions") or () if (*place, one) not in true]
+        if failed or lacking:
+            yield f"{each['device']} ({(failed or lacking)[0]})"
+
+
+def has_failed(claim: Object) -> bool:
+    """Whether a driver says that an allocated device cannot be prepared."""
+    true = _true_conditions(claim)
+    return any(
+        (*place, one) in true
+        for place, each in _results(claim)
+        for one in each.get("bindingFailureConditions") or ()
+    )
+
+
+def _results(claim: Object) -> Iterator[tuple[Device, Object]]:
     allocation = (claim.get("status") or {}).get("allocation") or {}
     for each in (allocation.get("devices") or {}).get("results") or ():
-        if not each.get("adminAccess"):
-            yield each["driver"], each["pool"], each["device"]
+        yield (each["driver"], each["pool"], each["device"]), each
+
+
+def _true_conditions(claim: Object) -> set[tuple[str, ...]]:
+    """Driver, pool and device, each with a condition that is true."""
+    return {
+        (each["driver"], each["pool"], each["device"], one["type"])
+        for each in (claim.get("status") or {}).get("devices") or ()
+        for one in each.get("conditions") or ()
+        if one["status"] == "True"
+    }
 
 
 def consumers_of(claim: Object) -> Iterator[str]:

@@ -1,23 +1,27 @@
 """S27, S28: devices have one user, pods are bound after their claims, and claims are given back."""
 
+from collections.abc import Iterable
 from typing import Final
 
 from phalanx.model.decisions import CycleResult
 from phalanx.model.snapshot import Snapshot
 
-from phalanx_simulator.embedded.store import Change, ChangeType, Key, Object
-from phalanx_simulator.invariants.bounds import RESERVED_S
+from phalanx_simulator.embedded.store import Change, ChangeType, Entry, Key, Object
+from phalanx_simulator.invariants.bounds import PREPARED_S, RESERVED_S
 from phalanx_simulator.invariants.calls import Call, Stage
 from phalanx_simulator.invariants.check import Check, CheckContext
 from phalanx_simulator.invariants.claim_facts import (
     DEVICE_CLAIMS,
+    SLICES,
     Device,
     consumers_of,
     device_claims_of,
     devices_of,
     found,
     matches,
+    unready_devices,
 )
+from phalanx_simulator.invariants.facts import GangKey
 from phalanx_simulator.invariants.truth import Truth
 from phalanx_simulator.invariants.undisturbed_leader import UndisturbedLeader
 
@@ -25,7 +29,8 @@ _PERIOD_S: Final = 10.0
 
 
 class DevicesHaveOneUser(Check):
-    """S27: no device is allocated to two claims, and pods are bound after their claims, where these are.
+    """S27: no device is allocated to two claims, and pods are bound after their claims, where these are, and
+    after the drivers have prepared their devices.
 
     A bind is compared with the API when it is applied. Devices are not shared in simulated clusters.
     """
@@ -74,15 +79,34 @@ class DevicesHaveOneUser(Check):
         labels = node["metadata"].get("labels", {}) if node is not None else None
         if labels is not None and not matches(allocation.get("nodeSelector"), labels, call.node):
             return "is allocated for other nodes"
+        unready = next(unready_devices(claim), "") or self._without_conditions(allocation)
+        return f"has a device that is not ready: {unready}" if unready else ""
+
+    def _without_conditions(self, allocation: Object) -> str:
+        """A device of the allocation whose driver publishes binding conditions that it does not have."""
+        for each in allocation["devices"].get("results") or ():
+            if each.get("bindingConditions") is None and self._prepared(each):
+                return f"{each['device']} (its conditions were not written)"
         return ""
+
+    def _prepared(self, result: Object) -> bool:
+        place = (result["driver"], result["pool"])
+        return any(
+            "bindingConditions" in device
+            for entry in self.context.store.entries(SLICES)
+            if (entry.data["spec"]["driver"], entry.data["spec"]["pool"]["name"]) == place
+            for device in entry.data["spec"]["devices"]
+            if device["name"] == result["device"]
+        )
 
 
 class ClaimsAreGivenBack(Check):
     """S28: no claim stays reserved or allocated for pods that do not run.
 
     A claim that is reserved for a pod without a node is given back within RESERVED_S, while nothing disturbs
-    the leader. At rest no claim is reserved for a pod that has ended, and none is allocated for nobody. The
-    claim controller takes claims back from pods that have ended; a scheduler must not reserve them again.
+    the leader; within PREPARED_S while its gang waits for devices that their drivers prepare. At rest no
+    claim is reserved for a pod that has ended, and none is allocated for nobody. The claim controller takes
+    claims back from pods that have ended; a scheduler must not reserve them again.
     """
 
     name = "S28"
@@ -92,6 +116,8 @@ class ClaimsAreGivenBack(Check):
         self._leader = UndisturbedLeader(truth, context.clock.monotonic)
         self._waiting: dict[tuple[str, str], float] = {}
         """By UIDs of claim and pod: since when it is reserved for the pod, which has no node."""
+        self._unready: dict[tuple[str, str], float] = {}
+        """By UID of a claim and time of its allocation: since when a device of it is not ready."""
         self._next = _PERIOD_S
 
     def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
@@ -102,16 +128,34 @@ class ClaimsAreGivenBack(Check):
             return
         self._next = self.now + _PERIOD_S
         before, self._waiting = self._waiting, {}
-        for entry in self.context.store.entries(DEVICE_CLAIMS):
+        entries = list(self.context.store.entries(DEVICE_CLAIMS))
+        preparing = self._preparing(entries)
+        for entry in entries:
             for uid in consumers_of(entry.data):
                 pod = self.truth.pods.get(uid)
                 if pod is None or pod.node or pod.is_finished:
                     continue
                 key = (entry.data["metadata"]["uid"], uid)
-                since = self._waiting[key] = before.get(key, self.now)
+                since = self._waiting[key] = self.now if pod.gang in preparing else before.get(key, self.now)
                 if min(self.now - since, self._leader.seconds) > RESERVED_S:
                     self.violated(entry.key.path, f"reserved for {pod}, which has had no node for long")
                     del self._waiting[key]
+
+    def _preparing(self, entries: Iterable[Entry]) -> set[GangKey]:
+        """The gangs that wait for devices, and not too long for the same ones."""
+        found: set[GangKey] = set()
+        before, self._unready = self._unready, {}
+        for entry in entries:
+            pods = map(self.truth.pods.get, consumers_of(entry.data))
+            gangs = {pod.gang for pod in pods if pod is not None and not pod.node}
+            if not gangs or not any(unready_devices(entry.data)):
+                continue
+            at = entry.data["status"]["allocation"].get("allocationTimestamp", "")
+            key = (entry.data["metadata"]["uid"], at)
+            since = self._unready[key] = before.get(key, self.now)
+            if min(self.now - since, self._leader.seconds) <= PREPARED_S:
+                found |= gangs
+        return found
 
     def at_rest(self) -> None:
         for entry in self.context.store.entries(DEVICE_CLAIMS):

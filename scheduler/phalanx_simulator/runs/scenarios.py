@@ -29,7 +29,7 @@ from phalanx_simulator.embedded.manifests import node, topology
 from phalanx_simulator.embedded.pod_requests import allocatable_of
 from phalanx_simulator.embedded.store import Object
 from phalanx_simulator.faults.fault import Fault
-from phalanx_simulator.faults.profiles import PROFILES, claim_faults, plan
+from phalanx_simulator.faults.profiles import PROFILES, claim_faults, driver_faults, plan
 from phalanx_simulator.invariants.check import Check
 from phalanx_simulator.runs.simulation import WARM_UP_S, Scenario, Submission
 
@@ -39,10 +39,11 @@ CAMPAIGNS: Final = {"life": 1, "life-x10": 10, "life-x100": 100}
 FAULTS: Final = (*PROFILES, *CAMPAIGNS)
 """Names of all fault profiles and campaigns."""
 
-WORKLOADS: Final = ("plain", "claims", "queues", "native", "volcano", "yunikorn")
+WORKLOADS: Final = ("plain", "claims", "prepared", "queues", "native", "volcano", "yunikorn")
 """plain: jobs in queues without limits; in some seeds they claim volumes and devices. claims: they do so in
-every seed. queues: a tree of queues with limits, and gangs that use their features. native, volcano,
-yunikorn: as plain, with PodGroups or task groups of these dialects, and without claims."""
+every seed. prepared: as claims, and drivers prepare allocated devices before pods are bound. queues: a tree
+of queues with limits, and gangs that use their features. native, volcano, yunikorn: as plain, with PodGroups
+or task groups of these dialects, and without claims."""
 
 _BLOCK: Final = "network.topology.nvidia.com/block"
 _RACK: Final = "cloud.provider.com/topology-rack"
@@ -116,6 +117,8 @@ def scenario_of(request: Request, *, checks: tuple[type[Check], ...]) -> Scenari
     if has_claims:
         cluster = (*cluster, *claims.manifests(nodes, block=_BLOCK))
         faults = (*faults, *_claim_faults(request, nodes))
+    if prepares := request.workload == "prepared":
+        faults = (*faults, *_driver_faults(request, nodes))
     return Scenario(
         seed=request.seed,
         seconds=request.hours * 3600,
@@ -123,6 +126,7 @@ def scenario_of(request: Request, *, checks: tuple[type[Check], ...]) -> Scenari
         submissions=_submissions(request, jobs),
         faults=faults,
         has_claims=has_claims,
+        prepares_devices=prepares,
         checks=checks,
         config=SchedulerConfig(),
         rival=_has_rivals(faults),
@@ -193,7 +197,7 @@ def _faults(request: Request, nodes: Iterable[Object]) -> tuple[Fault, ...]:
 
 
 def _has_claims(request: Request) -> bool:
-    if request.workload == "claims":
+    if request.workload in ("claims", "prepared"):
         return True
     is_drawn = request.workload == "plain" and not request.trace and request.faults in PROFILES
     return is_drawn and request.seed % _CLAIMS_EVERY in _WITH_CLAIMS
@@ -202,6 +206,11 @@ def _has_claims(request: Request) -> bool:
 def _claim_faults(request: Request, nodes: Iterable[Object]) -> tuple[Fault, ...]:
     random = _random(request, "claim faults")
     return claim_faults(request.faults, random=random, nodes=nodes, hours=request.hours)
+
+
+def _driver_faults(request: Request, nodes: Iterable[Object]) -> tuple[Fault, ...]:
+    random = _random(request, "driver faults")
+    return driver_faults(request.faults, random=random, nodes=nodes, hours=request.hours)
 
 
 def _queues(request: Request, jobs: Iterable[TraceJob]) -> Iterator[Object]:

@@ -64,7 +64,8 @@ class Scenario(Struct, frozen=True, kw_only=True):
 
     Times of faults count from the end of the warm-up. During `seconds` jobs are submitted and faults begin.
     `rival`: another scheduler binds pods too. `dialect`: PodGroups of another API group
-    that the API server serves. `has_claims`: gangs claim volumes and devices.
+    that the API server serves. `has_claims`: gangs claim volumes and devices. `prepares_devices`: drivers
+    prepare allocated devices before their pods are bound.
     """
 
     seed: int
@@ -77,6 +78,7 @@ class Scenario(Struct, frozen=True, kw_only=True):
     rival: bool = False
     dialect: ResourceType | None = None
     has_claims: bool = False
+    prepares_devices: bool = False
 
 
 class Summary(Struct, frozen=True, rename="camel"):
@@ -160,7 +162,7 @@ class _Run:
         if self._scenario.dialect is not None:
             world.server.types.add(self._scenario.dialect)
         if self._scenario.has_claims:
-            equip(world)
+            equip(world, prepares=self._scenario.prepares_devices)
         world.create(self._scenario.cluster)
         world.start()
         world.go(self._tell_progress(world))

@@ -5,7 +5,6 @@ from typing import Final
 _DRA: Final = "dynamicresources/TestPlugin/"
 _CHOSEN_FIRST: Final = "the devices of a shared claim are chosen before nodes, and other nodes drop out"
 _GIVEN_BACK: Final = "a claim of a template that is allocated before its pod has a node is given back first"
-_TWO_PLACES: Final = "a slice with two kinds of nodes is refused; the API server accepts none"
 _NO_GROUP: Final = "the PodGroup that the pod names does not exist in the scenario"
 
 KNOWN: Final = {
@@ -14,8 +13,6 @@ KNOWN: Final = {
     f"{_DRA}multiple-claims-prioritized-list-scoring/": _CHOSEN_FIRST,
     f"{_DRA}bound-claim-without-binding-conditions/": _GIVEN_BACK,
     f"{_DRA}claim-template/": _GIVEN_BACK,
-    f"{_DRA}bind-claim-with-binding-conditions/": _TWO_PLACES,
-    f"{_DRA}bind-failure-concurrent-deallocation/": _TWO_PLACES,
     f"{_DRA}bind-podgroup-failure/": _NO_GROUP,
     f"{_DRA}podgroup-": _NO_GROUP,
     f"{_DRA}reserved-okay-podgroup/": _NO_GROUP,

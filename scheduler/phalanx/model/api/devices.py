@@ -136,10 +136,12 @@ class ConsumerReference(ApiStruct, frozen=True):
 
 
 class DeviceCondition(ApiStruct, frozen=True):
-    """The type and the status of a condition of an allocated device."""
+    """A condition of an allocated device."""
 
     type: str = ""
     status: str = ""
+    reason: str = ""
+    message: str = ""
 
 
 class AllocatedDeviceStatus(ApiStruct, frozen=True):
@@ -280,6 +282,7 @@ class SliceDevice(ApiStruct, frozen=True):
     taints: tuple[DeviceTaint, ...] = ()
     binds_to_node: bool | None = None
     binding_conditions: tuple[str, ...] = ()
+    binding_failure_conditions: tuple[str, ...] = ()
     allow_multiple_allocations: bool | None = None
 
 

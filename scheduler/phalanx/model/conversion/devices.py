@@ -5,6 +5,7 @@ from typing import Final, TypeVar
 
 from phalanx.model.api import core, devices
 from phalanx.model.api.values import seconds
+from phalanx.model.conversion.device_bindings import read_binding, read_unbound
 from phalanx.model.conversion.selectors import read_selector
 from phalanx.model.devices.claims import (
     ALL_DEVICES,
@@ -84,9 +85,7 @@ def read_taint_rule(written: devices.DeviceTaintRule) -> TaintRule | None:
 
 def _device(written: devices.SliceDevice, path: str, driver: str, wrong: list[str]) -> Device:
     unsupported = ""
-    if written.binding_conditions:
-        unsupported = f"{path}.bindingConditions"
-    elif written.allow_multiple_allocations:
+    if written.allow_multiple_allocations:
         unsupported = f"{path}.allowMultipleAllocations"
     return Device(
         name=written.name,
@@ -114,7 +113,7 @@ def _device(written: devices.SliceDevice, path: str, driver: str, wrong: list[st
         ),
         choice=_choice(written.node_name, written.node_selector, written.all_nodes, path, wrong),
         binds_to_node=bool(written.binds_to_node),
-        has_binding_conditions=bool(written.binding_conditions),
+        binding=read_binding(written),
         allows_shares=bool(written.allow_multiple_allocations),
         unsupported=unsupported,
     )
@@ -191,7 +190,7 @@ def read_device_class(written: devices.DeviceClass) -> DeviceClass:
 
 def read_resource_claim(written: devices.ResourceClaim) -> Claim:
     """A claim. Claims of one template have equal specs."""
-    meta, (unbound, has_failed) = written.metadata, _unbound(written.status)
+    meta, (unbound, has_failed) = written.metadata, read_unbound(written.status)
     return Claim(
         namespace=meta.namespace,
         name=meta.name,
@@ -322,23 +321,3 @@ def _allocation(written: devices.AllocationResult | None) -> Allocation | None:
         if selector is None
         else NodeChoice(terms=read_selector(selector, "status.allocation.nodeSelector", []), feature=feature),
     )
-
-
-def _unbound(status: devices.ResourceClaimStatus) -> tuple[str, bool]:
-    """Why pods cannot use the allocated devices yet, by their binding conditions, and whether they never can;
-    empty if they can."""
-    found = {(each.driver, each.pool, each.device, each.share_id): each for each in status.devices}
-    missing = ""
-    for each in status.allocation.devices.results if status.allocation is not None else ():
-        if each.binding_conditions:
-            known = found.get((each.driver, each.pool, each.device, each.share_id))
-            true = (
-                {one.type for one in known.conditions if one.status == "True"} if known is not None else set()
-            )
-            failed = next((one for one in each.binding_failure_conditions if one in true), "")
-            if failed:
-                return f"device {each.device}: its binding condition {failed} says that it failed", True
-            lacking = next((one for one in each.binding_conditions if one not in true), "")
-            if lacking and not missing:
-                missing = f"device {each.device}: its binding condition {lacking} is not true yet"
-    return missing, False

@@ -152,7 +152,12 @@ class _Search:
             return Answer(
                 claims=tuple(
                     tuple(
-                        AllocatedDevice(request.name, each.id, admin_access=request.admin_access)
+                        AllocatedDevice(
+                            request.name,
+                            each.id,
+                            admin_access=request.admin_access,
+                            binding=each.device.binding,
+                        )
                         for request, each in chosen
                     )
                     for chosen in self._chosen

@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from phalanx.model.devices.pools import DeviceId, DeviceTaint, NodeChoice, QualifiedName
+from phalanx.model.devices.pools import Binding, DeviceId, DeviceTaint, NodeChoice, QualifiedName
 from phalanx.model.extended_resources import SPECIAL_CLAIM, SpecialClaim
 from phalanx.model.pods import Toleration
 
@@ -98,6 +98,7 @@ class AllocatedDevice(Struct, frozen=True, gc=False):
     device: DeviceId
     admin_access: bool = False
     is_share: bool = False
+    binding: Binding | None = None
 
 
 class Allocation(Struct, frozen=True, gc=False):
@@ -143,8 +144,29 @@ class ClaimGrant(Struct, frozen=True, gc=False):
     special: SpecialClaim | None = None
     is_special: bool = False
 
+    @property
+    def has_binding_conditions(self) -> bool:
+        """Whether the decided devices are prepared by their drivers before pods are bound."""
+        found = self.allocation.devices if self.allocation is not None else ()
+        return any(each.binding is not None for each in found)
+
     def __str__(self) -> str:
         return f"ResourceClaim {self.namespace}/{self.name}"
+
+
+class AwaitedClaim(Struct, frozen=True, gc=False):
+    """A claim with an allocation that pods cannot use yet, and why.
+
+    `can_only_wait`: it is so in the API, and nothing but a condition is missing.
+    """
+
+    namespace: str
+    name: str
+    why: str
+    can_only_wait: bool
+
+    def __str__(self) -> str:
+        return f"ResourceClaim {self.namespace}/{self.name}: {self.why}"
 
 
 def special_uid(pod: str) -> str:

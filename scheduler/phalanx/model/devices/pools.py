@@ -100,10 +100,19 @@ class Consumption(Struct, frozen=True, gc=False):
     counters: tuple[tuple[str, Amount], ...]
 
 
+class Binding(Struct, frozen=True, gc=False):
+    """What a driver reports of a device after its allocation: pods are bound once all `conditions` are true,
+    and not with this allocation if one of `failures` is."""
+
+    conditions: tuple[str, ...]
+    failures: tuple[str, ...] = ()
+
+
 class Device(Struct, frozen=True, gc=False):
     """One device. `choice` is set where each device of a slice names its nodes.
 
-    `unsupported` names the field for which Phalanx does not allocate the device; empty for none.
+    `binding`: set if the driver prepares the device before its pods are bound. `unsupported` names the field
+    for which Phalanx does not allocate the device; empty for none.
     """
 
     name: str
@@ -113,7 +122,7 @@ class Device(Struct, frozen=True, gc=False):
     consumes: tuple[Consumption, ...] = ()
     choice: NodeChoice | None = None
     binds_to_node: bool = False
-    has_binding_conditions: bool = False
+    binding: "Binding | None" = None
     allows_shares: bool = False
     unsupported: str = ""
 
@@ -290,5 +299,5 @@ def _shown(name: PoolId) -> str:
 
 
 def _order(pool: Pool) -> tuple[bool, PoolId]:
-    waits = any(device.has_binding_conditions for each in pool.slices for device in each.devices)
+    waits = any(device.binding is not None for each in pool.slices for device in each.devices)
     return waits, pool.id

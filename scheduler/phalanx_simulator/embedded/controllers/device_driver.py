@@ -4,7 +4,9 @@ Each node has a pool of two slices. A change is a new generation, written slice 
 incomplete in between. Annotations of a node say what the driver publishes there.
 """
 
+from collections.abc import Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Final
 
 from phalanx_simulator.embedded.client import Client
@@ -28,10 +30,14 @@ Devices = tuple[Object, ...]
 class DeviceDriver:
     """Publishes `count` devices of each node, of one driver."""
 
-    def __init__(self, client: Client, *, driver: str, count: int) -> None:
+    def __init__(
+        self, client: Client, *, driver: str, count: int, fields: Mapping[str, object] = MappingProxyType({})
+    ) -> None:
+        """`fields`: more fields of each device."""
         self._client = client
         self._driver = driver
         self._count = count
+        self._fields = fields
         self._written: dict[str, tuple[str, Devices | None]] = {}
         """By node, its UID and what was published last; None for no slices."""
         self._generations: dict[str, int] = {}
@@ -66,7 +72,11 @@ class DeviceDriver:
             return None
         count, tainted = int(annotations.get(DEVICES, self._count)), int(annotations.get(TAINTED_DEVICES, 0))
         return tuple(
-            {"name": f"device-{number}", **({"taints": [_TAINT]} if number < tainted else {})}
+            {
+                "name": f"device-{number}",
+                **self._fields,
+                **({"taints": [_TAINT]} if number < tainted else {}),
+            }
             for number in range(count)
         )
 
