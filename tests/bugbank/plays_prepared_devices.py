@@ -110,8 +110,8 @@ def a_device_that_cannot_be_prepared() -> str | None:
         stage.must(6 < most < 40, f"it is tried again, not all the time: {most} writes of a claim")
         texts = " ".join(messages(stage))
         stage.must("broken says that it failed (Tried: the fabric does not answer)" in texts, texts)
-        begun = [one for one in messages(stage) if one.startswith("BindingConditionsPending")]
-        stage.must(len(begun) >= 4, "it waited for devices")
+        pending = [one for one in messages(stage) if one.startswith("BindingConditionsPending")]
+        stage.must(len(pending) >= 4, "it waited for devices")
         annotate(stage, PREPARING_FAILS, None, "n1", "n2")
         await bound(stage, 4, within_s=60)
 
@@ -125,12 +125,12 @@ def devices_that_are_never_ready() -> str | None:
         annotate(stage, PREPARING_STOPPED, "true", "n1", "n2")
         stage.create(*gang("train", 4, OWN))
         await allocated(stage, driver, 4)
-        begun = {each["status"]["allocation"]["allocationTimestamp"] for each in _allocated(driver)}
+        first = {each["status"]["allocation"]["allocationTimestamp"] for each in _allocated(driver)}
         await stage.all_the_while(lambda: len(driver.allocated()) == 4, "all wait", for_s=590)
         await stage.until(lambda: len(driver.allocated()) == 0, "all are given back", within_s=30)
         await allocated(stage, driver, 4)
         again = {each["status"]["allocation"]["allocationTimestamp"] for each in _allocated(driver)}
-        stage.must(not begun & again, "they are allocated again")
+        stage.must(not first & again, "they are allocated again")
         stage.must("is not true yet after 600 seconds" in " ".join(messages(stage)), "an event says why")
         annotate(stage, PREPARING_STOPPED, None, "n1", "n2")
         await bound(stage, 4)
