@@ -74,8 +74,9 @@ def a_gang_waits_for_the_devices_of_all() -> str | None:
         status, notes = stage.status("train"), messages(stage)
         stage.must(status["reason"] == "ResourceClaimNotReady", "the status says why")
         stage.must("binding condition linked is not true yet" in status["message"], status["message"])
-        wanted = "BindingConditionsPending: waiting for binding conditions for device on node n2"
-        stage.must(notes.count(wanted) == 2, f"each pod has its event: {notes}")
+        wanted = "BindingConditionsPending: waiting for binding conditions for device on node n2: "
+        found = [note for note in notes if note.startswith(f"{wanted}ResourceClaim default/train-")]
+        stage.must(len(found) == 2, f"each pod has an event about its claim: {notes}")
         await bound(stage, 6)
         stage.must(stage.bound("other") == 2, "nothing else has changed")
         await asyncio.sleep(5)
