@@ -12,8 +12,9 @@ from phalanx_simulator.embedded.controllers.device_preparer import (
     PREPARING_STOPPED,
     DevicePreparer,
 )
+from phalanx_simulator.embedded.controllers.resource_claims import CLAIMS
 from phalanx_simulator.embedded.manifests import node
-from phalanx_simulator.embedded.store import Object
+from phalanx_simulator.embedded.store import Key, Object
 from phalanx_simulator.faults.edits import with_metadata
 
 from tests.bugbank.named_devices import DRIVER, OWN, SHARED, Driver, gang
@@ -191,11 +192,32 @@ def a_device_is_tainted_meanwhile() -> str | None:
     return played(play)
 
 
+def another_scheduler_has_left_devices_that_are_never_ready() -> str | None:
+    """They are given back ten minutes after their allocation, as kube-scheduler does, if nobody uses them."""
+
+    async def play(stage: Stage, driver: Driver) -> None:
+        annotate(stage, PREPARING_STOPPED, "true", "n1", "n2")
+        client, key = stage.world.client, Key(CLAIMS, "default", "shared")
+        result = {"request": "gpu", "driver": DRIVER, "pool": "n1", "device": "gpu-3", **BINDING}
+        allocation = {"devices": {"results": [result]}, "allocationTimestamp": client.now()}
+        client.update_status(key, allocation=allocation, reservedFor=[])
+        stage.create(*gang("train", 2, SHARED))
+        await asyncio.sleep(10)
+        stage.must("attached is not true yet" in stage.status("train")["message"], "the status says why")
+        await stage.all_the_while(lambda: ("n1", "gpu-3") in driver.allocated(), "they wait", for_s=580)
+        await stage.until(lambda: ("n1", "gpu-0") in driver.allocated(), "others are allocated", within_s=30)
+        annotate(stage, PREPARING_STOPPED, None, "n1", "n2")
+        await bound(stage, 2)
+
+    return played(play)
+
+
 OTHER_PLAYS = (
     shared_and_special_claims_wait_too,
     devices_that_are_never_ready,
     the_leader_dies_meanwhile,
     a_pod_is_deleted_meanwhile,
     a_device_is_tainted_meanwhile,
+    another_scheduler_has_left_devices_that_are_never_ready,
 )
 """Those that `test_bank.py` does not play each time; each returns what is wrong, or None."""
