@@ -513,6 +513,26 @@ def test_pods_wait_for_the_binding_conditions_of_an_allocation(
     assert problem in verdict.message
 
 
+@pytest.mark.parametrize(("allocated", "until"), [("1970-01-01T00:10:00Z", 1_200_000), (None, None)])
+def test_a_gang_is_tried_again_when_devices_that_are_not_ready_are_given_back(
+    allocated: str | None, until: int | None
+) -> None:
+    """As kube-scheduler does ten minutes after the allocation."""
+    world = two_nodes()
+    world.gang("g", 1)
+    status = on_node("a-1", "y0")
+    (result,) = status["allocation"]["devices"]["results"]
+    result["bindingConditions"] = ["attached"]
+    status["allocation"]["allocationTimestamp"] = allocated
+    world.sharing("g", "c", status=status)
+    (gang,) = world.snapshot().gangs.values()
+    for now, expected in ((1_199_999, until), (1_200_000, None)):
+        needs = Session(replace(world.snapshot(), now=now), SchedulerConfig()).devices.needs
+        found = needs.objection(needs.with_needs(gang))
+        assert found is not None
+        assert found.until == expected
+
+
 def test_conditions_of_another_device_do_not_count() -> None:
     world = two_nodes()
     world.gang("g", 1)

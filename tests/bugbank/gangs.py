@@ -147,7 +147,7 @@ GANGS: Final[tuple[Mutant, ...]] = (
         name="a waiting gang gets no report",
         issues=("Kueue #11502",),
         module="phalanx.service.reporter",
-        edits={"        if report != self._reports.get(verdict.gang):\n": "        if False:\n"},
+        edits={"        if report != self._reports.get(gang):\n": "        if False:\n"},
         caught_by=Played("named:scheduler_plugins_930"),
     ),
     Mutant(

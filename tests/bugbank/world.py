@@ -7,6 +7,7 @@ from tests.bugbank.world_devices import DEVICES
 from tests.bugbank.world_evictions import EVICTIONS
 from tests.bugbank.world_input import INPUT
 from tests.bugbank.world_nodes import NODES
+from tests.bugbank.world_prepared_devices import PREPARED_DEVICES
 from tests.bugbank.world_queues import QUEUES
 from tests.bugbank.world_special_claims import SPECIAL_CLAIMS
 from tests.bugbank.world_status import STATUS
@@ -27,4 +28,5 @@ WORLD: Final[tuple[Mutant, ...]] = (
     *VOLUMES,
     *DEVICES,
     *SPECIAL_CLAIMS,
+    *PREPARED_DEVICES,
 )

@@ -1,5 +1,7 @@
 """Which claims are given back for pods that wait: the owner of a claim is what a tenant has written."""
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 from phalanx.cache.leftover_claims import leftover_claims
@@ -59,3 +61,22 @@ def test_devices_that_failed_are_given_back_once_for_a_pod_that_waits_for_them()
     assert not given(claim, "of-another-scheduler")
     assert not given(replace(claim, has_failed=False), "g-0")
     assert not given(replace(claim, reserved_for=("other",)), "g-0")
+
+
+@pytest.mark.parametrize(
+    ("changes", "given"),
+    [
+        ({}, True),
+        ({"ready_by": 1001}, False),
+        ({"ready_by": 0}, False),
+        ({"unbound": ""}, False),
+        ({"reserved_for": ("other",)}, False),
+    ],
+)
+def test_devices_that_were_not_ready_in_time_are_given_back(changes: dict[str, Any], given: bool) -> None:
+    pod = waiting()
+    claim = Claim("team", "shared", "uid", ClaimSpec(), ALLOCATION, unbound="not attached", ready_by=1000)
+    found = leftover_claims(
+        [replace(claim, **changes)], {pod.uid: pod}.get, lambda _: [PodUid("g-0")], now=1000
+    )
+    assert bool(found) is given

@@ -35,10 +35,16 @@ def node_slice(node: str, *, count: int) -> Manifest:
     )
 
 
+def channel(*taints: Manifest) -> Manifest:
+    """A device that its driver prepares after the allocation."""
+    conditions = {"bindingConditions": ["attached"], "bindingFailureConditions": ["broken"]}
+    return {"name": "channel", "taints": list(taints), **conditions}
+
+
 def fabric_slice(name: str) -> Manifest:
     """A channel that all nodes can use."""
     pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
-    spec = {"driver": FABRIC, "allNodes": True, "pool": pool, "devices": [{"name": "channel"}]}
+    spec = {"driver": FABRIC, "allNodes": True, "pool": pool, "devices": [channel()]}
     return _object("ResourceSlice", name, spec)
 
 

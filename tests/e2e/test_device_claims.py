@@ -13,6 +13,7 @@ from tests.e2e.devices import (
     FABRIC,
     PATH,
     allocated_devices,
+    channel,
     claiming_gang,
     claims_in,
     create_devices,
@@ -77,6 +78,45 @@ async def merge(plane: ControlPlane, path: str, body: Manifest) -> None:
         assert answer.status == 200, await answer.text()
 
 
+async def report(plane: ControlPlane, condition: str) -> None:
+    """The driver of the channel reports, once the channel is allocated to the shared claim."""
+
+    async def is_allocated() -> Manifest | None:
+        (rack,) = [each for each in await claims_in(plane, SPACE) if each["metadata"]["name"] == "rack"]
+        status = rack.get("status", {})
+        is_new = "allocation" in status and not status.get("devices")
+        if not is_new:
+            return None
+        (result,) = status["allocation"]["devices"]["results"]
+        return result if "bindingConditions" in result else None  # else it is that of the dead leader
+
+    await until(is_allocated)
+    result = await is_allocated()
+    assert result is not None
+    assert result["bindingConditions"] == ["attached"]
+    assert result["bindingFailureConditions"] == ["broken"]
+    said = {"type": condition, "status": "True", "reason": "Tried", "message": "by the fabric"}
+    written = {"conditions": [{**said, "lastTransitionTime": "2026-11-26T00:00:00Z"}]}
+    device = {name: result[name] for name in ("driver", "pool", "device")} | written
+    path = f"{PATH}/namespaces/{SPACE}/resourceclaims/rack/status"
+    await merge(plane, path, {"status": {"devices": [device]}})
+
+
+async def is_nothing_allocated(plane: ControlPlane) -> bool:
+    return not allocated_devices(await claims_in(plane, SPACE))
+
+
+async def check_failed_preparation(plane: ControlPlane, history: PodHistory) -> None:
+    """The channel cannot be prepared, so its driver taints it: the claims of all members are given back."""
+    await report(plane, "broken")
+    taint = {"key": "broken", "effect": "NoSchedule"}
+    path = f"{PATH}/resourceslices/rack"
+    await merge(plane, path, {"spec": {"devices": [channel(taint)]}})
+    await until(lambda: is_nothing_allocated(plane))
+    assert not any(pod.spec.node_name for pod in history.members(f"{SPACE}/first"))
+    await merge(plane, path, {"spec": {"devices": [channel()]}})
+
+
 async def test_a_gang_gets_its_devices_and_gives_them_back(shared_cluster: Cluster) -> None:
     plane = shared_cluster.plane
     await create_cluster(plane, count=len(NODES), cpu=4, space=SPACE)
@@ -84,6 +124,8 @@ async def test_a_gang_gets_its_devices_and_gives_them_back(shared_cluster: Clust
     await create(plane, *claiming_gang("first", space=SPACE, size=8, claims=[OWN, SHARED]))
     await reserve_as_a_dead_leader(plane)
     async with watching(plane) as history, scheduler(plane, shared_cluster.kubeconfig):
+        await check_failed_preparation(plane, history)
+        await report(plane, "attached")
         await history.until_bound(8, timeout=120)
         claims = await claims_in(plane, SPACE)
         gpus = [(DRIVER, node, f"gpu-{index}") for node in NODES for index in range(2)]
@@ -93,6 +135,7 @@ async def test_a_gang_gets_its_devices_and_gives_them_back(shared_cluster: Clust
         # The next gang waits for these devices, and gets them when the first is deleted.
         await create(plane, *claiming_gang("second", space=SPACE, size=8, claims=[OWN, SHARED]))
         await delete_pods(plane, history, "first")
+        await report(plane, "attached")
         await history.until_bound(16, timeout=120)
         await delete_pods(plane, history, "second")
 

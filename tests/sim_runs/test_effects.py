@@ -120,3 +120,25 @@ def test_faults_hit_the_claims_that_a_scheduler_makes() -> None:
         "special-claim-used",
         "special-claim-left-by-leader",
     }
+
+
+def test_faults_hit_the_devices_that_drivers_prepare() -> None:
+    """They cannot be prepared at first, then never are, then late while a leader ends."""
+    scenario = scenario_of(replace(QUIET, seed=5, workload="prepared"), checks=ALL_CHECKS)
+    nodes = tuple(each["metadata"]["name"] for each in scenario.cluster if each["kind"] == "Node")
+    kill = {"replica": "leader", "after": "allocated"}
+    hits = (
+        Fault("F15", "devices-not-preparable", 1.0, nodes, seconds=30),
+        Fault("F15", "devices-never-prepared", 25.0, nodes, seconds=650),
+        Fault("F15", "devices-prepared-late", 640.0, nodes, seconds=90, settings={"delay_s": 50}),
+        Fault("F14", "claim-leader-kill", 640.0, seconds=90, settings=kill),
+    )
+    summary = simulate(replace(scenario, faults=hits, seconds=740.0))
+    assert summary.faults == {"F14": 1, "F15": 3}
+    assert summary.violations == ()
+    assert summary.coverage.keys() >= {
+        "devices-prepared",
+        "device-not-preparable",
+        "devices-prepared-at-failover",
+        "devices-prepared-too-late",
+    }

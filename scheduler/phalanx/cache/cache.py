@@ -384,9 +384,10 @@ class Cache:
         """Whether a claim to devices with this UID is known."""
         return self._devices.has_claim(uid)
 
-    def leftover_claims(self) -> tuple[GiveBack, ...]:
-        """Claims to devices that are held for pods of this scheduler without a node."""
-        return self._devices.leftover()
+    def leftover_claims(self, *, now: int = 0) -> tuple[GiveBack, ...]:
+        """Claims to devices that are held for pods of this scheduler without a node, or that nobody can use
+        (`now`: in ms since the epoch)."""
+        return self._devices.leftover(now)
 
     def device_conflict(self, pod: Pod, node: Node) -> str:
         """Why the decided devices of a pod that is assumed on the node cannot be used any more; empty if

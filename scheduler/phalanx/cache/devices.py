@@ -15,7 +15,7 @@ from phalanx.cache.device_users import ClaimUsers, PublishedDevices, frees
 from phalanx.cache.events import ChangeLog
 from phalanx.cache.extended_use import ExtendedUse
 from phalanx.cache.grant_check import GrantCheck
-from phalanx.cache.leftover_claims import holders, is_useless, leftover_claims
+from phalanx.cache.leftover_claims import holders, is_unready, leftover_claims
 from phalanx.cache.special_claims import SpecialClaims
 from phalanx.cache.table import Key, ObjectStore, Table, VersionedTable
 from phalanx.model.api import devices
@@ -84,8 +84,8 @@ class DeviceTables:
         self._check = GrantCheck(self._shown.get, self._users, self._published)
         self._held: dict[PodUid, None] = {}
         """Pods of ours without a node for which claims are held."""
-        self._useless: dict[Key, None] = {}
-        """Claims whose devices have failed, and which are reserved for nobody."""
+        self._unready: dict[Key, None] = {}
+        """Claims whose devices are not ready, or have failed, and which are reserved for nobody."""
         self._view: ClusterDevices | None = None
         self._slices: tuple[Slice, ...] | None = None
         self._rules: tuple[TaintRule, ...] | None = None
@@ -146,15 +146,16 @@ class DeviceTables:
             return self._shown.get(self._special.real_of(pod.uid))
         return self._shown.get((pod.namespace, entry.claim))
 
-    def leftover(self) -> tuple[GiveBack, ...]:
-        """Claims that are held for pods of this scheduler without a node."""
-        if not (self._held or self._useless) or not self.needed:
+    def leftover(self, now: int) -> tuple[GiveBack, ...]:
+        """Claims that are held for pods of this scheduler without a node, or that nobody can use."""
+        if not (self._held or self._unready) or not self.needed:
             return ()
-        keys = {key for uid in self._held for key in self._users.of_holder(uid)} | self._useless.keys()
+        keys = {key for uid in self._held for key in self._users.of_holder(uid)} | self._unready.keys()
         return leftover_claims(
             [self._shown[key] for key in sorted(keys)],
             self._waiting,
             lambda claim: self._pods.naming((claim.namespace, claim.name)),
+            now=now,
         )
 
     def conflict(self, pod: Pod, node: Node) -> str:
@@ -341,10 +342,10 @@ class DeviceTables:
             self._are_sorted = self._are_sorted and old is not None
             self._shown[key] = new
         self._users.replace(key, old, new)
-        if new is not None and is_useless(new):
-            self._useless[key] = None
+        if new is not None and is_unready(new):
+            self._unready[key] = None
         else:
-            self._useless.pop(key, None)
+            self._unready.pop(key, None)
         for uid in dict.fromkeys((*holders(old), *holders(new))):
             self._note_held(PodUid(uid))
         if frees(old, new) and not is_moved:
@@ -381,7 +382,7 @@ class DeviceTables:
         self._users.check(self._shown)
         slices = {key: self.slices.get(key) for key in self.slices.keys()}  # noqa: SIM118
         self._published.check({key: each for key, each in slices.items() if each is not None})
-        assert self._useless.keys() == {key for key, each in self._shown.items() if is_useless(each)}
+        assert self._unready.keys() == {key for key, each in self._shown.items() if is_unready(each)}
         held = {uid for each in self._shown.values() for uid in holders(each)}
         assert self._held.keys() == {uid for uid in held if self._waiting(PodUid(uid)) is not None}
         pods = tuple(pods)

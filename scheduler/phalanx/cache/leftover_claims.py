@@ -17,11 +17,14 @@ def leftover_claims(
     claims: Iterable[Claim],
     waiting: Callable[[PodUid], Pod | None],
     naming: Callable[[Claim], Iterable[PodUid]] = lambda _: (),
+    *,
+    now: int = 0,
 ) -> tuple[GiveBack, ...]:
     """By pod, the claims that are reserved for it, and its own that are allocated.
 
-    A claim whose devices have failed, and which is reserved for nobody, is given back for one of the pods
-    that wait for it: `naming` returns the pods that name a claim.
+    A claim whose devices have failed, or were not ready in time, and which is reserved for nobody, is given
+    back for one of the pods that wait for it: `naming` returns the pods that name a claim. `now`: in ms since
+    the epoch.
 
     `waiting` returns pods of this scheduler that have no node, not even an assumed one. A claim that is
     reserved for a pod which is gone is left to kube-controller-manager, and so is one of a pod of another
@@ -30,7 +33,7 @@ def leftover_claims(
     """
     found: dict[PodUid, tuple[Pod, list[ClaimGrant]]] = {}
     for claim in claims:
-        users = _first(naming(claim), waiting) if is_useless(claim) else ()
+        users = _first(naming(claim), waiting) if _is_useless(claim, now) else ()
         for uid in dict.fromkeys((*holders(claim), *users)):
             pod = waiting(PodUid(uid))
             if pod is not None and (uid in users or _is_for(claim, pod)):
@@ -43,9 +46,13 @@ def leftover_claims(
     )
 
 
-def is_useless(claim: Claim) -> bool:
-    """Whether nobody can or does use the devices of the claim."""
-    return claim.has_failed and not claim.reserved_for
+def is_unready(claim: Claim) -> bool:
+    """Whether nobody uses the claim, and nobody can use its devices yet, or ever."""
+    return (bool(claim.unbound) or claim.has_failed) and not claim.reserved_for
+
+
+def _is_useless(claim: Claim, now: int) -> bool:
+    return is_unready(claim) and (claim.has_failed or 0 < claim.ready_by <= now)
 
 
 def _first(uids: Iterable[PodUid], waiting: Callable[[PodUid], Pod | None]) -> tuple[PodUid, ...]:

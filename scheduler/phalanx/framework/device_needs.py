@@ -79,10 +79,12 @@ class DeviceNeeds:
         gangs: Collection[Gang],
         matcher: Matcher,
         settled: SettledGangs,
+        now: int = 0,
     ) -> None:
-        """`gangs` are all of the snapshot. `settled` is kept from session to session."""
+        """`gangs` are all of the snapshot. `settled` is kept from session to session. `now`: its time."""
         self._gangs = gangs
         self._settled = settled
+        self._now = now
         self._devices = devices
         self._state = state
         self._matcher = matcher
@@ -280,7 +282,8 @@ class DeviceNeeds:
         if is_own:
             return _not_ready(_EARLIER)
         if claim.unbound:
-            return _not_ready(claim.unbound)
+            until = claim.ready_by if claim.ready_by > self._now else None
+            return replace(_not_ready(claim.unbound), until=until)
         return None
 
     def _problem(self, spec: ClaimSpec) -> Objection | None:

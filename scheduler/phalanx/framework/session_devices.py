@@ -85,7 +85,9 @@ class SessionDevices:
         self._bounds: dict[object, tuple[object, tuple[Budget, ...]]] = {}
         self.declined: Final[set[GangId]] = set()
         """Gangs whose solved placement was not made: their claims cannot all have devices there."""
-        self.needs: Final = DeviceNeeds(devices, self._state, gangs, cache.matcher, cache.settled)
+        self.needs: Final = DeviceNeeds(
+            devices, self._state, gangs, cache.matcher, cache.settled, snapshot.now
+        )
         choices = SharedChoices(self._state, nodes, capacity, self._own_devices, changes.shared)
         changed = (self._all_taken, self._all_freed)
         self.shared: Final = SharedDevices(choices, self._state, self.needs, changed)

@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-import structlog
 from msgspec import Struct
 
 from phalanx.clock import Clock
@@ -23,8 +22,6 @@ from phalanx.model.api.kinds import KubeObject, kind_name
 from phalanx.model.decisions import Bind
 from phalanx.model.devices.claims import AwaitedClaim
 from phalanx.model.events import ApiEvent, Applied, Deleted
-
-_log = structlog.get_logger(__name__)
 
 _CLAIM: Final = "ResourceClaim"
 _SLICE: Final = "ResourceSlice"
@@ -141,7 +138,7 @@ class DeviceWaits:
         """`is_kept`: the claim has an allocation, and is not being deleted."""
         for number in tuple(self._concerned.get(subject, ())):
             wait = self._waits[number]
-            found = next((each for each in self._awaited(wait, subject)), None)
+            found = next(self._awaited(wait, subject), None)
             if found is not None and found.can_only_wait:
                 wait.missing[subject] = found
                 self._say(wait)

@@ -77,9 +77,12 @@ class PodEvents:
         """Report that the pod waits; `message` says why."""
         self._record(pod, "Warning", "FailedScheduling", "Scheduling", message)
 
-    def devices_awaited(self, pod: PodRef, *, node: str) -> None:
-        """Report that the pod has a node, and its devices are being prepared there. As in kube-scheduler."""
-        note = f"waiting for binding conditions for device on node {node}"
+    def devices_awaited(self, pod: PodRef, *, node: str, why: str) -> None:
+        """Report that the pod has a node, and that devices of its gang are being prepared.
+
+        The note begins like that of kube-scheduler.
+        """
+        note = f"waiting for binding conditions for device on node {node}: {why}"
         self._record(pod, "Normal", "BindingConditionsPending", "Scheduling", note)
 
     def preempted(self, pod: PodRef, *, message: str) -> None:

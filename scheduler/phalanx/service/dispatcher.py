@@ -71,7 +71,7 @@ class Dispatcher:
             by_gang.setdefault(eviction.gang, []).append(eviction)
         for evictions in by_gang.values():
             self._evictor.submit(evictions)
-        self._binder.give_back(self._state.cache.leftover_claims())
+        self._binder.give_back(self._state.cache.leftover_claims(now=self._clock.now_ms()))
 
     def handle_outcome(self, placement: Placement, outcome: BindOutcome) -> None:
         """Apply the outcome of one bind. The next cycles complete a gang that lost a bind, or release it."""

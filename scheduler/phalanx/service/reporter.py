@@ -172,8 +172,9 @@ class Reporter:
             verdict = Verdict(gang, placement.group, reason, why, next_step=_PREPARING)
             self._awaiting[gang] = verdict
             for bind in placement.binds if before is None else ():
-                if any(grant.has_binding_conditions for grant in bind.grants):
-                    self._events.devices_awaited(PodRef(bind.namespace, bind.name, bind.pod), node=bind.node)
+                own = next(iter(self._state.cache.awaited_claims(bind)), why)
+                pod = PodRef(bind.namespace, bind.name, bind.pod)
+                self._events.devices_awaited(pod, node=bind.node, why=str(own))
         report = self._reports.get(gang, _NO_REPORT)
         if report.verdict is None or report.verdict is before:  # else it is about members that are not placed
             self._set_report(gang, msgspec.structs.replace(report, verdict=verdict))

@@ -43,7 +43,7 @@ class Kubelets(Protocol):
 class Fault(Struct, frozen=True):
     """A fault: kind, time, targets and duration.
 
-    family: F3 to F11 and F14, as in the fault matrix.
+    family: F3 to F11, F14 and F15, as in the fault matrix.
     at_s: simulated seconds since the start.
     targets: nodes by name, namespaced objects as namespace/name; empty if the injector draws its own.
     seconds: its duration; 0 if it is not undone.

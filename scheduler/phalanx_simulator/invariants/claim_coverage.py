@@ -60,15 +60,17 @@ class ClaimCoverage(Check):
             self._devices_changed(change)
 
     def _devices_changed(self, change: Change) -> None:
-        """A driver reports that a device is ready, or that it cannot be prepared."""
+        """Devices are allocated, ready, cannot be prepared, or are given back."""
         key, claim = change.entry.key, change.entry.data
-        is_prepared = change.type is not ChangeType.DELETED and any(unready_devices(claim))
-        if not is_prepared and any(devices_of(claim)) and self._allocated_at.pop(key, None) is not None:
-            self.reached("devices-prepared")
-        elif is_prepared:
+        if change.type is ChangeType.DELETED or not any(devices_of(claim)):
+            if self.now - self._allocated_at.pop(key, self.now) > DEVICE_BIND_TIMEOUT_S:
+                self.reached("devices-prepared-too-late")
+        elif any(unready_devices(claim)):
             self._allocated_at.setdefault(key, self.now)
             if has_failed(claim) and not (change.previous and has_failed(change.previous.data)):
                 self.reached("device-not-preparable")
+        elif self._allocated_at.pop(key, None) is not None:
+            self.reached("devices-prepared")
 
     def _claim_changed(self, change: Change) -> None:
         key, claim = change.entry.key, change.entry.data
@@ -116,8 +118,6 @@ class ClaimCoverage(Check):
             status = call.body.get("status") or {}
             if "allocation" in status and status["allocation"] is None:
                 self.reached("devices-given-back")
-                if self.now - self._allocated_at.pop(call.key, self.now) > DEVICE_BIND_TIMEOUT_S:
-                    self.reached("devices-prepared-too-late")
 
     def _claim_created(self, call: Call) -> None:
         if call.stage is Stage.LANDED and call.exchange.response is not None:

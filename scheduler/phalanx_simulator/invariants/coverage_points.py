@@ -67,7 +67,7 @@ COVERAGE_POINTS: Final[Mapping[str, str]] = {
     "devices-left-by-leader": "a claim was reserved for a pod without a node when the leader changed",
     "devices-prepared": "a driver prepared devices of a claim after their allocation",
     "device-not-preparable": "a driver said that an allocated device cannot be prepared",
-    "devices-prepared-too-late": "a scheduler took back devices that were not prepared in time",
+    "devices-prepared-too-late": "devices that were not prepared in time were taken back",
     "devices-prepared-at-failover": "the leader changed while a driver prepared devices",
     "device-withdrawn": "a driver withdrew a device that was allocated",
     "device-tainted": "a driver tainted a device that was allocated",

@@ -1,13 +1,12 @@
 """S27, S28: devices have one user, pods are bound after their claims, and claims are given back."""
 
-from collections.abc import Iterable
 from typing import Final
 
 from phalanx.model.decisions import CycleResult
 from phalanx.model.snapshot import Snapshot
 
-from phalanx_simulator.embedded.store import Change, ChangeType, Entry, Key, Object
-from phalanx_simulator.invariants.bounds import PREPARED_S, RESERVED_S
+from phalanx_simulator.embedded.store import Change, ChangeType, Key, Object
+from phalanx_simulator.invariants.bounds import RESERVED_S
 from phalanx_simulator.invariants.calls import Call, Stage
 from phalanx_simulator.invariants.check import Check, CheckContext
 from phalanx_simulator.invariants.claim_facts import (
@@ -21,7 +20,7 @@ from phalanx_simulator.invariants.claim_facts import (
     matches,
     unready_devices,
 )
-from phalanx_simulator.invariants.facts import GangKey
+from phalanx_simulator.invariants.preparations import Preparations
 from phalanx_simulator.invariants.truth import Truth
 from phalanx_simulator.invariants.undisturbed_leader import UndisturbedLeader
 
@@ -116,8 +115,7 @@ class ClaimsAreGivenBack(Check):
         self._leader = UndisturbedLeader(truth, context.clock.monotonic)
         self._waiting: dict[tuple[str, str], float] = {}
         """By UIDs of claim and pod: since when it is reserved for the pod, which has no node."""
-        self._unready: dict[tuple[str, str], float] = {}
-        """By UID of a claim and time of its allocation: since when a device of it is not ready."""
+        self._preparations = Preparations(truth, self._leader)
         self._next = _PERIOD_S
 
     def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
@@ -129,7 +127,7 @@ class ClaimsAreGivenBack(Check):
         self._next = self.now + _PERIOD_S
         before, self._waiting = self._waiting, {}
         entries = list(self.context.store.entries(DEVICE_CLAIMS))
-        preparing = self._preparing(entries)
+        preparing = self._preparations.gangs(entries, self.now)
         for entry in entries:
             for uid in consumers_of(entry.data):
                 pod = self.truth.pods.get(uid)
@@ -140,22 +138,6 @@ class ClaimsAreGivenBack(Check):
                 if min(self.now - since, self._leader.seconds) > RESERVED_S:
                     self.violated(entry.key.path, f"reserved for {pod}, which has had no node for long")
                     del self._waiting[key]
-
-    def _preparing(self, entries: Iterable[Entry]) -> set[GangKey]:
-        """The gangs that wait for devices, and not too long for the same ones."""
-        found: set[GangKey] = set()
-        before, self._unready = self._unready, {}
-        for entry in entries:
-            pods = map(self.truth.pods.get, consumers_of(entry.data))
-            gangs = {pod.gang for pod in pods if pod is not None and not pod.node}
-            if not gangs or not any(unready_devices(entry.data)):
-                continue
-            at = entry.data["status"]["allocation"].get("allocationTimestamp", "")
-            key = (entry.data["metadata"]["uid"], at)
-            since = self._unready[key] = before.get(key, self.now)
-            if min(self.now - since, self._leader.seconds) <= PREPARED_S:
-                found |= gangs
-        return found
 
     def at_rest(self) -> None:
         for entry in self.context.store.entries(DEVICE_CLAIMS):

@@ -24,6 +24,7 @@ from phalanx_simulator.invariants.claim_facts import (
     owner_of,
 )
 from phalanx_simulator.invariants.facts import PodFact
+from phalanx_simulator.invariants.preparations import Preparations
 from phalanx_simulator.invariants.truth import Truth
 from phalanx_simulator.invariants.undisturbed_leader import UndisturbedLeader
 
@@ -40,7 +41,7 @@ class SpecialClaimsFollowPods(Check):
     each container and resource which requests of the claim have its devices: as many as it requests. S27
     checks that the claim is allocated for the node and reserved for the pod. A pod has at most one such
     claim. A claim whose pod is gone, has ended, or has no node, is deleted within RESERVED_S; for a pod
-    without a node this counts while nothing disturbs the leader.
+    without a node this counts while nothing disturbs the leader, and its gang does not wait for devices.
     """
 
     name = "S29"
@@ -50,6 +51,7 @@ class SpecialClaimsFollowPods(Check):
         self._leader = UndisturbedLeader(truth, context.clock.monotonic)
         self._of_pods: dict[str, str] = {}
         """By UID of a pod, the UID of its claim."""
+        self._preparations = Preparations(truth, self._leader)
         self._useless: dict[str, float] = {}
         """By UID of a claim: since when its pod does not use it."""
         self._next = _PERIOD_S
@@ -102,9 +104,11 @@ class SpecialClaimsFollowPods(Check):
             return
         self._next = self.now + _PERIOD_S
         before, self._useless = self._useless, {}
-        for entry in self.context.store.entries(DEVICE_CLAIMS):
+        entries = list(self.context.store.entries(DEVICE_CLAIMS))
+        preparing = self._preparations.gangs(entries, self.now)
+        for entry in entries:
             pod = self.truth.pods.get(owner_of(entry.data))
-            if not is_special(entry.data) or _is_in_use(pod):
+            if not is_special(entry.data) or _is_in_use(pod) or (pod is not None and pod.gang in preparing):
                 continue
             uid = entry.data["metadata"]["uid"]
             since = self._useless[uid] = before.get(uid, self.now)

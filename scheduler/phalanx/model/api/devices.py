@@ -124,6 +124,7 @@ class AllocationResult(ApiStruct, frozen=True):
 
     devices: DeviceAllocationResult = DeviceAllocationResult()
     node_selector: NodeSelector | None = None
+    allocation_timestamp: str | None = None
 
 
 class ConsumerReference(ApiStruct, frozen=True):

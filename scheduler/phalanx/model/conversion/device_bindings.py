@@ -1,6 +1,8 @@
 """Conversion of binding conditions: what a driver must report before the pods of a claim are bound."""
 
+from phalanx.limits import DEVICE_BIND_TIMEOUT_S
 from phalanx.model.api import devices
+from phalanx.model.api.values import seconds
 from phalanx.model.devices.pools import Binding
 
 
@@ -31,6 +33,13 @@ def read_unbound(status: devices.ResourceClaimStatus) -> tuple[str, bool]:
             if lacking and not missing:
                 missing = f"device {each.device}: its binding condition {lacking} is not true yet"
     return missing, False
+
+
+def read_ready_by(status: devices.ResourceClaimStatus) -> int:
+    """When devices that are not ready are given back, as in kube-scheduler (ms since the epoch); 0 without a
+    time of the allocation."""
+    allocated = seconds(status.allocation.allocation_timestamp) if status.allocation is not None else 0
+    return round((allocated + DEVICE_BIND_TIMEOUT_S) * 1000) if allocated else 0
 
 
 def _failure(condition: devices.DeviceCondition) -> str:

@@ -5,7 +5,7 @@ from typing import Final, TypeVar
 
 from phalanx.model.api import core, devices
 from phalanx.model.api.values import seconds
-from phalanx.model.conversion.device_bindings import read_binding, read_unbound
+from phalanx.model.conversion.device_bindings import read_binding, read_ready_by, read_unbound
 from phalanx.model.conversion.selectors import read_selector
 from phalanx.model.devices.claims import (
     ALL_DEVICES,
@@ -199,6 +199,7 @@ def read_resource_claim(written: devices.ResourceClaim) -> Claim:
         allocation=_allocation(written.status.allocation),
         unbound=unbound,
         has_failed=has_failed,
+        ready_by=read_ready_by(written.status) if unbound else 0,
         reserved_for=tuple(each.uid for each in written.status.reserved_for),
         owner=next((each.uid for each in meta.owner_references if each.controller), ""),
         is_special=meta.annotations.get(ANNOTATION) == "true",

@@ -111,7 +111,8 @@ class Allocation(Struct, frozen=True, gc=False):
 class Claim(Struct, frozen=True, gc=False):
     """A ResourceClaim. `reserved_for`: UIDs of the pods and groups that may use it. `owner`: the UID of the
     pod for which it was made, if there is one. `unbound`: why allocated devices cannot be used yet.
-    `has_failed`: they never can: a binding condition says so.
+    `has_failed`: they never can: a binding condition says so. `ready_by`: when they are given back if they
+    are not ready (ms since the epoch); 0 if that is not known.
     `is_special`: a scheduler made it for extended resources of its owner."""
 
     namespace: str
@@ -124,6 +125,7 @@ class Claim(Struct, frozen=True, gc=False):
     deleting: bool = False
     unbound: str = ""
     has_failed: bool = False
+    ready_by: int = 0
     is_special: bool = False
 
     def __str__(self) -> str:

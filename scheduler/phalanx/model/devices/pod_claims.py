@@ -43,7 +43,7 @@ def resolve(
 
 def _renewed(claim: Claim) -> Claim:
     """The claim that is made for the next pod in place of this one's."""
-    return structs.replace(claim, allocation=None, reserved_for=(), unbound="", has_failed=False)
+    return structs.replace(claim, allocation=None, reserved_for=(), unbound="", has_failed=False, ready_by=0)
 
 
 def own_claims(entries: Sequence[PodClaim]) -> frozenset[str]:

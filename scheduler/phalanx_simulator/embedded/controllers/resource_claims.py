@@ -99,9 +99,10 @@ class ResourceClaims:
         consumers = status.get("reservedFor") or []
         rest = [each for each in consumers if self._uses(key.namespace, each["name"], each["uid"])]
         if len(rest) < len(consumers):
-            allocation, devices = (status.get("allocation"), status.get("devices")) if rest else (None, None)
-            # Without the allocation, the API server drops what drivers have reported.
-            self._client.update_status(key, reservedFor=rest, allocation=allocation, devices=devices)
+            allocation = status.get("allocation") if rest else None
+            # Without an allocation, the API server drops what drivers have reported.
+            dropped: Object = {"devices": []} if status.get("devices") and allocation is None else {}
+            self._client.update_status(key, reservedFor=rest, allocation=allocation, **dropped)
             if allocation is None:
                 self._client.update(key, _without_finalizers)
             return
