@@ -1,12 +1,13 @@
 """What pods need of devices: pods whose claims ask for the same are interchangeable.
 
 The claims of a template have a name for each pod. The scheduler compares what they ask for instead, and does
-so for claims that only one pod names. A need has the name of a resource, of which each pod uses one: a set of
+so for claims that only one pod names; if these have devices already, it compares from which nodes they can be
+used. A need has the name of a resource, of which each pod uses one: a set of
 devices for all its claims.
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from hashlib import blake2b
 from typing import Final
@@ -22,6 +23,7 @@ from phalanx.model.devices.cluster import ClusterDevices, DeviceState
 from phalanx.model.devices.limits import CLAIM_CONSUMERS_MAX
 from phalanx.model.devices.matching import Matcher
 from phalanx.model.devices.pod_claims import Unresolved, own_claims
+from phalanx.model.devices.pools import NodeChoice
 from phalanx.model.extended_resources import ExtendedRequests
 from phalanx.model.gangs import Gang
 from phalanx.model.names import ShapeKey
@@ -45,6 +47,8 @@ class Need(Struct, frozen=True, gc=False):
 
     claims: tuple[ClaimSpec, ...] = ()
     shared: tuple[tuple[str, str], ...] = ()
+    allowed: tuple[NodeChoice, ...] = ()
+    """The nodes from which claims can be used that have devices already and that only this pod names."""
     users: "tuple[Users, ...]" = ()
     """Which pods of the gang share claims. Devices are chosen for all of them, and no other claim of the gang
     gets these devices. So gangs with the same claims have different needs."""
@@ -150,7 +154,10 @@ class DeviceNeeds:
     def _is_sole(self, entry: PodClaim, namespace: str) -> bool:
         claim = None if entry.is_own else self._state.claim(namespace, entry.claim)
         is_free = claim is not None and claim.allocation is None and not claim.reserved_for
-        return is_free and self._users_of_claims[namespace, entry.claim] == 1
+        return is_free and claim is not None and self._is_of_one_pod(claim)
+
+    def _is_of_one_pod(self, claim: Claim) -> bool:
+        return self._users_of_claims[claim.namespace, claim.name] == 1
 
     @cached_property
     def _users_of_claims(self) -> Counter[tuple[str, str]]:
@@ -267,9 +274,12 @@ class DeviceNeeds:
         is_special = any(each.is_special for each in pod.device_claims)
         if is_special and self._state.special(pod.uid) is not None:
             return Need(objection=_not_ready(f"{self._state.special(pod.uid)}: {_EARLIER}"))
+        others = [claim for claim in claims if claim.name not in own]
+        fixed = [each for each in others if each.allocation is not None and self._is_of_one_pod(each)]
         return Need(
             claims=tuple(claim.spec for claim in claims if claim.name in own),
-            shared=tuple((claim.namespace, claim.name) for claim in claims if claim.name not in own),
+            shared=tuple((claim.namespace, claim.name) for claim in others if claim not in fixed),
+            allowed=_in_one_order(each.allocation.nodes for each in fixed if each.allocation is not None),
             extended=pod.extended if is_special else None,
         )
 
@@ -296,7 +306,13 @@ class DeviceNeeds:
 
 def _beside(need: Need, users: tuple[Users, ...]) -> Need:
     """The need of a pod in a gang whose pods share claims; one that needs nothing is not concerned."""
-    return replace(need, users=users) if users and (need.claims or need.shared or need.extended) else need
+    concerns = need.claims or need.shared or need.allowed or need.extended
+    return replace(need, users=users) if users and concerns else need
+
+
+def _in_one_order(choices: Iterable[NodeChoice]) -> tuple[NodeChoice, ...]:
+    """Each of these once, in the same order for all pods."""
+    return tuple(sorted({*choices}, key=_encode))
 
 
 def _is_tried(pod: Pod) -> bool:

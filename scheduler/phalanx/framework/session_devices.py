@@ -55,6 +55,7 @@ PLENTY: Final = 1 << 20
 
 NONE_TAKEN: Final = frozenset[DeviceId]()
 _OTHER_NODES: Final = "the devices of its shared claims cannot be used from the node"
+_FIXED: Final = "the devices of its claims cannot be used from the node"
 _NO_SHARED: Final = "not enough free devices match its shared claims"
 
 
@@ -93,6 +94,7 @@ class SessionDevices:
         devices, gangs = snapshot.devices, snapshot.gangs.values()
         self._state = cache.state(devices)
         self._extended = devices.extended
+        self._are_unallocated = devices.are_unallocated
         self._changes = changes
         self._counters = cache.counters(devices.classes)
         self._counted: dict[tuple[Need, NodeName], tuple[object, Slots]] = {}
@@ -138,6 +140,8 @@ class SessionDevices:
     def _slots(self, need: Need, node: Node) -> Slots:
         if need.objection is not None:
             return Slots(0, is_exact=True, reason=need.objection.message)
+        if not self._allows(need, node):
+            return Slots(0, is_exact=True, reason=_FIXED)
         taken, freed = self._taken(node.name), self._freed(node.name)
         if need.users:
             chosen, own = self.shared.chosen(need), self.shared.of_pod(need)
@@ -147,6 +151,10 @@ class SessionDevices:
                 return Slots(0, is_exact=True, reason=_OTHER_NODES)
             taken |= devices_of(tuple(chosen.values()))
         return self._own_slots(need, node, taken, freed)
+
+    def _allows(self, need: Need, node: Node) -> bool:
+        """Whether claims that have devices already can be used from the node."""
+        return self._are_unallocated or all(each.allows(node) for each in need.allowed)
 
     def _own_devices(self, pod: Pod, node: Node, taken: frozenset[DeviceId]) -> int:
         """For how many such pods the node has devices of their own beside these."""
@@ -264,6 +272,8 @@ class SessionDevices:
         chosen = self.shared.chosen(wanted[0].needs[0])
         shared: dict[str, Allocation] = {}
         for each in wanted:
+            if not all(self._allows(need, each.node) for need in each.needs):
+                return None
             for claim in (claim for need in each.needs for claim in self.shared.claims(need)):
                 found = chosen.get(claim.uid)
                 if found is None or not found.nodes.allows(each.node):
