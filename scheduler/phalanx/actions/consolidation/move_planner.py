@@ -21,6 +21,7 @@ from phalanx.actions.nodes.node_classes import asked_for, request_vectors
 from phalanx.actions.nodes.resource_projection import volume_amounts
 from phalanx.actions.preemption.victim_problem import vector_of
 from phalanx.actions.problems.capacity_holders import charged
+from phalanx.actions.problems.device_choices import placed_by_choice
 from phalanx.actions.problems.joint_problem import solver_assignments
 from phalanx.actions.problems.placement import DemandPlacement, lacks_supply
 from phalanx.actions.problems.pod_assignment import assign_pods
@@ -275,13 +276,15 @@ class MovePlanner:
 
     def _place(self, demand: Demand, nodes: frozenset[NodeName] | None) -> Assignments | None:
         others = frozenset() if nodes is None else frozenset(self._session.nodes) - nodes
-        answer = place(self._problems.build_problem(demand, avoiding=others).problem)
-        if not isinstance(answer, Placed):
-            return None
-        if sum(each.count for each in answer.assignments) < demand.count:
+        answer = placed_by_choice(self._session, demand, lambda: self._placed(demand, others))
+        if answer is None or sum(each.count for each in answer.assignments) < demand.count:
             return None
         assignments = assign_pods(self._session, demand, answer.assignments)
         return None if lacks_supply(self._session, demand, assignments) else assignments
+
+    def _placed(self, demand: Demand, others: frozenset[NodeName]) -> Placed | None:
+        answer = place(self._problems.build_problem(demand, avoiding=others).problem)
+        return answer if isinstance(answer, Placed) else None
 
 
 def _added(used: Usage, more: Usage) -> Usage:
