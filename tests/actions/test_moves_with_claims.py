@@ -10,20 +10,41 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 from msgspec.structs import replace
+from phalanx.model.devices.pools import NodeChoice
 from phalanx.model.gangs import GangKind
+from phalanx.model.pods import PodClaim
+from phalanx.model.reasons import Reason
 
 from tests.actions.all_placements import Places, fewest_pods, placements
 from tests.actions.test_consolidate import config, recreated, rested
-from tests.actions.test_device_claims import World, allocated
+from tests.actions.test_device_claims import World, allocated, on_node
 from tests.builders import Decided
 from tests.examples import holds
-from tests.model.devices import claim_of, device, request
+from tests.model.devices import claim_of, device, request, slice_of
 
 ON = config()
 
 
 class ClaimWorld(World):
     """Nodes with devices, and gangs of which each pod has a claim to some of them."""
+
+    named: frozenset[str] = frozenset()
+    """Gangs of which each pod names a claim that was made for no pod."""
+
+    def name_claims(self, *gangs: str) -> Self:
+        """From now on these gangs name claims that were made for no pod."""
+        self.named |= {*gangs}
+        for gang in gangs:
+            pods = self.members(gang) if gang in self._gangs else ()
+            for pod in pods:
+                for each in pod.device_claims:
+                    self.device_claims[each.claim] = replace(self.device_claims[each.claim], owner="")
+            members = [
+                replace(pod, device_claims=tuple(replace(each, is_own=False) for each in pod.device_claims))
+                for pod in pods
+            ]
+            self.change(gang, members=tuple(members))
+        return self
 
     def with_devices(self, node: str, count: int, nics: int = 0) -> Self:
         self.nodes(node.split("-")[0], int(node.split("-")[1]) + 1)
@@ -39,7 +60,7 @@ class ClaimWorld(World):
     def claim_again(self, name: str, devices: int, *expressions: str) -> Self:
         """Each member that waits or runs has a new claim, as the controller makes them."""
         self.claiming(name, request("r", *expressions, count=devices))
-        return self
+        return self.name_claims(name) if name in self.named else self
 
     def allocate(self, name: str, devices: int, kind: str = "x") -> Self:
         for pod in self.members(name):
@@ -71,7 +92,7 @@ class ClaimWorld(World):
                 name=known.name,
                 uid=known.uid,
                 spec=known.spec,
-                owner=pod.uid,
+                owner=known.owner,
             )
         return self
 
@@ -86,6 +107,16 @@ def two_halves(*, second: int = 4, devices: int = 4, large: float = 1, **fields:
     return world.add("large", 1, devices, cpu=large)
 
 
+def share(world: ClaimWorld, gang: str, node: str, name: str, *others: str) -> None:
+    """The members of these gangs share a claim, which has this device."""
+    pods = [pod for each in (gang, *others) for pod in world.members(each)]
+    status = on_node(node, name) | {
+        "reservedFor": [{"resource": "pods", "name": pod.name, "uid": pod.uid} for pod in pods]
+    }
+    for each in (gang, *others):
+        world.sharing(each, "shared", status=status)
+
+
 def devices_of_moves(decided: Decided) -> dict[str, list[str]]:
     """What is held for each moved gang, and for the gang that waits."""
     memory = decided.result.memory
@@ -97,9 +128,10 @@ def devices_of_moves(decided: Decided) -> dict[str, list[str]]:
     }
 
 
-def test_a_gang_is_moved_so_that_its_devices_are_free() -> None:
+@pytest.mark.parametrize("named", [(), ("half-0", "half-1", "large")])
+def test_a_gang_is_moved_so_that_its_devices_are_free(named: tuple[str, ...]) -> None:
     """A cheaper gang has no devices. So the model must know which gangs have some."""
-    decided = rested(two_halves(second=2)).decide(ON)
+    decided = rested(two_halves(second=2).name_claims(*named)).decide(ON)
     assert not decided.result.stats.errors
     assert decided.evicted() == ["half-0-0"]
     (plan,) = decided.result.plans
@@ -136,6 +168,93 @@ def test_the_moved_gang_and_the_one_that_waited_get_the_devices_that_are_held(ki
     assert "late" not in last.placed()
 
 
+@pytest.mark.parametrize("kind", [GangKind.POD, GangKind.POD_GROUP])
+def test_a_moved_gang_that_names_its_claim_waits_until_the_old_pod_has_given_its_devices_back(
+    kind: GangKind,
+) -> None:
+    """It would fit the old node, where the claim has devices until then."""
+    world = two_halves(second=2, devices=3, cpu=0, kind=kind).name_claims("half-0", "half-1")
+    world.add("more", 1, 1, cpu=0, on=["a-0"], priority=9)
+    world.take(world.terminate(rested(world).decide(ON)).decide(ON))
+    (name,) = (each for each in recreated(world)._gangs if each.startswith("half-0"))
+    pod = world.members(name)[0]
+    world.change(name, members=(replace(pod, device_claims=(PodClaim("gpu", "half-0-0-gpu"),)),))
+    middle = world.decide(ON)
+    assert name not in middle.placed()
+    assert middle.verdict(name).reason is Reason.RESOURCE_CLAIM_NOT_READY
+    claim = world.device_claims["half-0-0-gpu"]
+    world.device_claims[claim.name] = replace(claim, allocation=None, reserved_for=())
+    world.take(middle).capacity_version += 1
+    last = world.decide(ON)
+    [bind] = last.placements(name)[0].binds
+    [grant] = bind.grants
+    assert grant.allocation is not None
+    assert (bind.node, [each.device[2] for each in grant.allocation.devices]) == ("a-1", ["a-1-x1"])
+    assert len(allocated(last, "large")) == 3
+
+
+def test_a_gang_whose_pods_share_a_claim_is_moved_with_it() -> None:
+    """Both pods need the same device, and one node for it. It is held until they run again."""
+    world = ClaimWorld().with_devices("a-0", 2).with_devices("a-1", 1)
+    world.gang("pair", 2, on=["a-0", "a-0"], kind=GangKind.POD_GROUP)
+    world.gang("cheap", 1, cpu=0.1, on=["a-0"])
+    share(world, "pair", "a-0", "a-0-x0")
+    world.add("large", 1, 2)
+    decided = rested(world).decide(ON)
+    assert sorted(decided.evicted()) == ["pair-0", "pair-1"]
+    assert devices_of_moves(decided) == {"pair": ["a-1-x0"], "large": ["a-0-x0", "a-0-x1"]}
+
+
+@pytest.mark.parametrize("where", ["both", "a-0"])
+def test_a_gang_that_shares_a_claim_with_others_is_moved_to_nodes_of_its_devices(where: str) -> None:
+    world = ClaimWorld().with_devices("a-0", 2).with_devices("a-1", 1)
+    world.gang("half", 1, cpu=40, on=["a-0"])
+    world.gang("other", 1, on=["a-0"], priority=9)
+    share(world, "half", "a-0", "a-0-x0", "other")
+    if where == "both":
+        claim = world.device_claims["shared"]
+        assert claim.allocation is not None
+        found = replace(claim.allocation, nodes=NodeChoice(all_nodes=True))
+        world.device_claims["shared"] = replace(claim, allocation=found)
+    world.gang("large", 1, cpu=60)
+    world.gang("full", 1, cpu=10, on=["a-1"], priority=9)
+    decided = rested(world).decide(ON)
+    assert decided.evicted() == (["half-0"] if where == "both" else [])
+    assert not any(devices_of_moves(decided).values())
+
+
+def test_a_gang_is_moved_to_another_device_that_several_nodes_can_use() -> None:
+    """The pair has the only link of the first node, and could use the other one where it runs."""
+    world = ClaimWorld()
+    for node in ("a-0", "a-1", "b-0"):
+        world.nodes(node, 1, labels={"n": node})
+    for name, nodes in (("x", ["b-0", "a-0"]), ("y", ["a-0", "a-1"])):
+        own = {"key": "n", "operator": "In", "values": nodes}
+        choice = {"nodeSelectorTerms": [{"matchExpressions": [own]}]}
+        world.slices.append(slice_of(device(name), name=name, pool={"name": name}, nodeSelector=choice))
+    world.gang("pair", 2, on=["a-0-0", "a-0-0"], kind=GangKind.POD_GROUP)
+    share(world, "pair", "x", "x")
+    claim = world.device_claims["shared"]
+    assert claim.allocation is not None
+    found = replace(claim.allocation, nodes=NodeChoice(all_nodes=True))
+    world.device_claims["shared"] = replace(claim, allocation=found)
+    world.gang("cheap", 1, cpu=0.1, on=["a-0-0"])
+    world.gang("large", 1, selector={"n": "b-0"})
+    world.claim_again("large", 1)
+    decided = rested(world).decide(ON)
+    assert sorted(decided.evicted()) == ["pair-0", "pair-1"]
+    assert devices_of_moves(decided) == {"pair": ["y"], "large": ["x"]}
+
+
+def test_a_gang_is_not_moved_while_another_one_waits_with_its_claim() -> None:
+    """It could get the devices on another node as soon as they are given back."""
+    world = two_halves(second=2).name_claims("half-0", "half-1")
+    world.gang("late", 1, cpu=64)
+    [pod] = world.members("late")
+    world.change("late", members=(replace(pod, device_claims=(PodClaim("gpu", "half-0-0-gpu"),)),))
+    assert not rested(world).decide(ON).evicted()
+
+
 def test_gangs_that_share_a_claim_are_not_moved() -> None:
     world = two_halves()
     for index in range(2):
@@ -160,6 +279,8 @@ class Group(Struct, frozen=True):
     devices: int
     nic: bool
     """Whether its claims ask for network devices."""
+    named: bool = False
+    """Whether its pods name claims that were made for no pod."""
 
 
 NODES = {"a-0": (3, 1), "a-1": (3, 2), "a-2": (2, 1)}
@@ -191,7 +312,13 @@ def cases(draw: st.DrawFn) -> tuple[list[Group], Places]:
     places: Places = {}
     for index in range(draw(st.integers(3, 5))):
         nodes = tuple(draw(st.lists(st.sampled_from(sorted(NODES)), min_size=1, max_size=2)))
-        group = Group(f"g{index}", len(nodes), draw(st.sampled_from((1, 1, 2))), draw(st.booleans()))
+        group = Group(
+            f"g{index}",
+            len(nodes),
+            draw(st.sampled_from((1, 1, 2))),
+            draw(st.booleans()),
+            draw(st.booleans()),
+        )
         if is_right([*groups, group], {**places, group.name: nodes}):
             groups.append(group)
             places[group.name] = nodes
@@ -210,6 +337,8 @@ def test_the_fewest_gangs_with_claims_are_moved(case: tuple[list[Group], Places]
     for group in groups:
         kind, on = 'kind == "nic"' if group.nic else 'kind == "gpu"', places.get(group.name, ())
         world.gang(group.name, group.count, on=list(on), kind=GangKind.POD_GROUP)
+        if group.named:
+            world.name_claims(group.name)
         world.claim_again(group.name, group.devices, f'device.attributes["gpu.example.com"].{kind}')
         world.allocate(group.name, group.devices, "n" if group.nic else "x")
     fewest, decided = fewest_moved(groups, places), rested(world).decide(ON)

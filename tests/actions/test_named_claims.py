@@ -7,7 +7,7 @@ from phalanx.framework.session import Session
 from phalanx.model.pods import PodClaim
 from phalanx.model.reasons import Reason
 
-from tests.actions.test_device_claims import World, allocated, two_nodes
+from tests.actions.test_device_claims import World, allocated, on_node, two_nodes
 from tests.model.devices import claim_of, request
 
 
@@ -60,6 +60,52 @@ def test_a_gang_that_is_not_looked_at_counts_as_a_user_too() -> None:
     looked_at = {name: gang for name, gang in snapshot.gangs.items() if gang.name == "g"}
     [found] = Session(snapshot, SchedulerConfig(), gangs=looked_at).gangs.values()
     assert [each.is_sole for each in found.members[0].device_claims] == [False]
+
+
+def with_devices(world: World, gang: str, *where: tuple[str, str]) -> None:
+    """Each member names a claim that has this device of this node already."""
+    naming(world, gang)
+    for pod, (node, name) in zip(world.members(gang), where, strict=True):
+        key = pod.device_claims[0].claim
+        found = claim_of(request(), status=on_node(node, name)).allocation
+        world.device_claims[key] = replace(world.device_claims[key], allocation=found)
+
+
+def test_pods_whose_claims_have_devices_of_one_node_are_interchangeable() -> None:
+    """Each pod keeps the devices of the claim that it names."""
+    world = two_nodes()
+    where = [("a-0", "x0"), ("a-1", "y0"), ("a-0", "x1"), ("a-1", "y1")]
+    world.gang("g", 4)
+    with_devices(world, "g", *where)
+    assert len(needs(world, "g")) == 2
+    [placement] = world.decide().placements("g")
+    assert {
+        bind.name: (bind.node, [(each.name, each.allocation) for each in bind.grants])
+        for bind in placement.binds
+    } == {f"g-{index}": (node, [(f"g-{index}-gpu", None)]) for index, (node, _) in enumerate(where)}
+
+
+def test_pods_of_two_gangs_keep_to_the_devices_of_their_claim() -> None:
+    world = two_nodes()
+    for gang in ("g", "h"):
+        world.gang(gang, 1)
+        naming(world, gang, claims={pod.name: "both" for pod in world.members(gang)})
+    found = claim_of(request(), status=on_node("a-1", "y0")).allocation
+    world.device_claims["both"] = replace(world.device_claims["both"], allocation=found)
+    decided = world.decide()
+    assert [*decided.binds.values()] == ["a-1", "a-1"]
+
+
+def test_a_gang_whose_devices_are_on_a_full_node_waits() -> None:
+    """It fits the empty cluster: without devices, its claims could get others."""
+    world = two_nodes()
+    world.gang("g", 2, cpu=40)
+    with_devices(world, "g", ("a-0", "x0"), ("a-0", "x1"))
+    verdict = world.decide().verdict("g")
+    assert verdict.reason is Reason.INSUFFICIENT_CAPACITY
+    assert any(
+        "the devices of its claims cannot be used from the node" in each.finding for each in verdict.evidence
+    )
 
 
 @pytest.mark.parametrize("count", [1, 2])

@@ -174,3 +174,47 @@ def test_a_claim_of_two_sets_gets_a_device_of_both_of_their_nodes(each_device: b
 
     assert ["e", "x", "w"] in names(3, (0, 1), (1, 2))
     assert ["x", "w"] in names(2, (0,), (0, 1))
+
+
+def every(state: DeviceState, *claims: Claim) -> tuple[list[list[list[str]]], bool]:
+    """Devices of each claim in all choices, and whether there are no others."""
+    none = frozenset[tuple[str, str, str]]()
+    found = state.every_choice(claims, (), NODES, besides=none, without=none)
+    return [
+        [sorted(each.device[2] for each in choice[number].devices) for number in sorted(choice)]
+        for choice in found.choices
+    ], found.is_complete
+
+
+def test_devices_that_nothing_distinguishes_are_one_choice() -> None:
+    east = slice_of(device("x"), device("y"), name="east", pool={"name": "east"}, nodeSelector=EAST)
+    state = state_of(local("n1", "a", "b"), local("n3", "c"), east)
+    assert every(state, claim_of(request())) == ([[["a"]], [["c"]], [["x"]]], True)
+    assert every(state, claim_of(request(count=2))) == (
+        [[["a", "b"]], [["a", "x"]], [["c", "x"]], [["x", "y"]]],
+        True,
+    )
+
+
+def test_each_claim_gets_each_device_in_some_choice() -> None:
+    state = state_of(local("n1", "a"), local("n2", "b"))
+    two = (claim_of(request()), claim_of(request()))
+    assert every(state, *two) == ([[["a"], ["b"]], [["b"], ["a"]]], True)
+    assert every(state, *two, claim_of(request(count=2))) == ([[["a"], ["b"]], [["b"], ["a"]]], True)
+
+
+def test_devices_that_other_claims_of_the_gang_distinguish_are_different_choices() -> None:
+    fast = claim_of(request("r", 'has(device.attributes["gpu.example.com"].fast)')).spec
+    state = state_of(
+        slice_of(device("a"), device("b", fast=True), name="n1", pool={"name": "n1"}, nodeName="n1")
+    )
+    none = frozenset[tuple[str, str, str]]()
+    for others, count in (((), 1), ((fast,), 2)):
+        found = state.every_choice((claim_of(request()),), others, NODES, besides=none, without=none)
+        assert len(found.choices) == count
+
+
+def test_some_choices_are_not_all() -> None:
+    """Those of claims that take any number of devices are not known."""
+    state = state_of(*(local(f"n{number}", "a") for number in range(1, 4)))
+    assert every(state, claim_of(request(allocationMode="All"))) == ([], False)

@@ -4,7 +4,7 @@ Such a gang has lost members whose replacements wait, and no node of the domain 
 capacity for them. If its `recovery` requests a restart for some kind of loss, it is restarted as a whole: its
 owner has said that a restart is better than to wait. That is decided only if the gang fits at once where it
 does not run, with all its rules and all its members, and if its replacements do not fit the domain even
-without the pods that terminate anyway. Claims of its pods to devices end with the pods, and are made again.
+without the pods that terminate anyway. Its claims to devices lose them with its pods.
 """
 
 from collections.abc import Iterator
@@ -94,7 +94,7 @@ class _Trials:
             pod for pod in gang.members if pod.holds_node and self._session.pod_state(pod) is PodState.BOUND
         )
         pods = (*holders, *(pod for batch in demand.batches for pod in batch.pods))
-        if not self._left or not holders or not all(_is_known(pod, self._session) for pod in pods):
+        if not self._left or not holders or not all(_is_known(pod, gang, self._session) for pod in pods):
             return ()
         self._left -= 1
         is_better = self._outcome.isolate_errors(
@@ -126,14 +126,17 @@ class _Trials:
         return not lacks_supply(self._session, demand, assign_pods(self._session, demand, answer.assignments))
 
 
-def _is_known(pod: Pod, session: Session) -> bool:
+def _is_known(pod: Pod, gang: Gang, session: Session) -> bool:
     """Whether it is known what the pod needs when it is created again.
 
-    Its claims must be its own, and end with it. The session knows what waiting pods require near them and by
-    what they are to be spread. It knows this of pods that run only if the cache was made for moves.
+    So it must be which devices its claims can have then. The session knows what waiting pods require near
+    them and by what they are to be spread. It knows this of pods that run only if the cache was made for
+    moves.
     """
     shape, index = pod.shape, session.affinity_index
-    if pod.is_placeholder or (pod.holds_node and pod.device_claims and not session.devices.are_renewed(pod)):
+    if pod.is_placeholder:
+        return False
+    if pod.holds_node and pod.device_claims and session.devices.claims_of_next(pod, gang) is None:
         return False
     return not (shape.affinity or shape.spread) or (index is not None and index.knows_rules_of(shape))
 

@@ -1,13 +1,12 @@
 """What pods need of devices: pods whose claims ask for the same are interchangeable.
 
 The claims of a template have a name for each pod. The scheduler compares what they ask for instead, and does
-so for claims that only one pod names. A need has the name of a resource, of which each pod uses one: a set of
+so for claims that only one pod names; if these have devices already, it compares from which nodes they can be
+used. A need has the name of a resource, of which each pod uses one: a set of
 devices for all its claims.
 """
 
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Final
 
@@ -15,16 +14,18 @@ from msgspec import Struct
 from msgspec.msgpack import Encoder
 from msgspec.structs import replace
 
+from phalanx.framework.claim_users import ClaimUsers
 from phalanx.framework.settled_gangs import SettledGangs
 from phalanx.framework.shared_choices import SharedUse, SharedUser
 from phalanx.model.devices.claims import Claim, ClaimSpec
 from phalanx.model.devices.cluster import ClusterDevices, DeviceState
 from phalanx.model.devices.limits import CLAIM_CONSUMERS_MAX
 from phalanx.model.devices.matching import Matcher
-from phalanx.model.devices.pod_claims import Unresolved, own_claims
+from phalanx.model.devices.pod_claims import Unresolved, own_claims, renewed
+from phalanx.model.devices.pools import NodeChoice
 from phalanx.model.extended_resources import ExtendedRequests
 from phalanx.model.gangs import Gang
-from phalanx.model.names import ShapeKey
+from phalanx.model.names import PodUid, ShapeKey
 from phalanx.model.pods import Pod, PodClaim, PodShape
 from phalanx.model.reasons import Objection, Reason
 
@@ -45,6 +46,10 @@ class Need(Struct, frozen=True, gc=False):
 
     claims: tuple[ClaimSpec, ...] = ()
     shared: tuple[tuple[str, str], ...] = ()
+    renewed: tuple[tuple[str, str], ...] = ()
+    """Those of them that are regarded as if they had no devices: of pods that do not exist yet."""
+    allowed: tuple[NodeChoice, ...] = ()
+    """The nodes from which claims can be used that have devices already and that only this pod names."""
     users: "tuple[Users, ...]" = ()
     """Which pods of the gang share claims. Devices are chosen for all of them, and no other claim of the gang
     gets these devices. So gangs with the same claims have different needs."""
@@ -80,9 +85,12 @@ class DeviceNeeds:
         matcher: Matcher,
         settled: SettledGangs,
         now: int = 0,
+        moved: frozenset[PodUid] = frozenset(),
     ) -> None:
-        """`gangs` are all of the snapshot. `settled` is kept from session to session. `now`: its time."""
-        self._gangs = gangs
+        """`gangs` are all of the snapshot, and `now` is its time. `settled` is kept from session to session.
+        `moved`: pods of gangs that are being moved."""
+        self.users: Final = ClaimUsers(gangs)
+        self._moved = moved
         self._settled = settled
         self._now = now
         self._devices = devices
@@ -118,6 +126,11 @@ class DeviceNeeds:
         if need.users not in self._uses:
             self._uses[need.users] = self._use(need.users, known)
 
+    def shared_claims(self, need: Need) -> dict[tuple[str, str], Claim]:
+        """The claims that exist of those that a pod shares with others, by namespace and name."""
+        found = {key: claim for key in need.shared if (claim := self._state.claim(*key)) is not None}
+        return {key: renewed(claim) if key in need.renewed else claim for key, claim in found.items()}
+
     def with_needs(self, gang: Gang) -> Gang:
         """The gang with the needs of its members in their shapes; the gang itself if none has claims."""
         if not gang.claims_devices:
@@ -151,19 +164,9 @@ class DeviceNeeds:
 
     def _is_sole(self, entry: PodClaim, namespace: str) -> bool:
         claim = None if entry.is_own else self._state.claim(namespace, entry.claim)
-        is_free = claim is not None and claim.allocation is None and not claim.reserved_for
-        return is_free and self._users_of_claims[namespace, entry.claim] == 1
-
-    @cached_property
-    def _users_of_claims(self) -> Counter[tuple[str, str]]:
-        """How many pods name each claim that was made for no pod, by namespace and name."""
-        return Counter(
-            (pod.namespace, name)
-            for gang in self._gangs
-            if gang.claims_devices
-            for pod in gang.members
-            for name in {each.claim for each in pod.device_claims if not each.is_own}
-        )
+        if claim is None or (not entry.is_renewed and (claim.allocation is not None or claim.reserved_for)):
+            return False
+        return self.users.is_of_one_pod(namespace, entry.claim)
 
     def _users(self, pods: Sequence[tuple[Pod, Need]]) -> tuple[Users, ...]:
         """The pods of a gang that share claims, by what they need."""
@@ -202,8 +205,7 @@ class DeviceNeeds:
 
     def _use(self, users: tuple[Users, ...], pods: Mapping[Need, Pod]) -> SharedUse:
         """The claims that exist of these users."""
-        keys = dict.fromkeys(key for each in users for key in each.need.shared)
-        found = {key: claim for key in keys if (claim := self._state.claim(*key)) is not None}
+        found = {key: claim for each in users for key, claim in self.shared_claims(each.need).items()}
         place = {key: number for number, key in enumerate(found)}
         return SharedUse(
             tuple(found.values()),
@@ -269,9 +271,19 @@ class DeviceNeeds:
         is_special = any(each.is_special for each in pod.device_claims)
         if is_special and self._state.special(pod.uid) is not None:
             return Need(objection=_not_ready(f"{self._state.special(pod.uid)}: {_EARLIER}"))
+        others = [claim for claim in claims if claim.name not in own]
+        fixed = [
+            each
+            for each in others
+            if each.allocation is not None and self.users.is_of_one_pod(each.namespace, each.name)
+        ]
+        next_ones = {each.claim for each in pod.device_claims if each.is_renewed}
+        keys = tuple((claim.namespace, claim.name) for claim in others if claim not in fixed)
         return Need(
             claims=tuple(claim.spec for claim in claims if claim.name in own),
-            shared=tuple((claim.namespace, claim.name) for claim in claims if claim.name not in own),
+            shared=keys,
+            renewed=tuple(key for key in keys if key[1] in next_ones),
+            allowed=_in_one_order(each.allocation.nodes for each in fixed if each.allocation is not None),
             extended=pod.extended if is_special else None,
         )
 
@@ -280,6 +292,8 @@ class DeviceNeeds:
         if claim.allocation is None:
             return self._problem(claim.spec)
         if is_own:
+            return _not_ready(_EARLIER)
+        if claim.reserved_for and self._moved.issuperset(claim.reserved_for):
             return _not_ready(_EARLIER)
         if claim.unbound:
             until = claim.ready_by if claim.ready_by > self._now else None
@@ -299,7 +313,13 @@ class DeviceNeeds:
 
 def _beside(need: Need, users: tuple[Users, ...]) -> Need:
     """The need of a pod in a gang whose pods share claims; one that needs nothing is not concerned."""
-    return replace(need, users=users) if users and (need.claims or need.shared or need.extended) else need
+    concerns = need.claims or need.shared or need.allowed or need.extended
+    return replace(need, users=users) if users and concerns else need
+
+
+def _in_one_order(choices: Iterable[NodeChoice]) -> tuple[NodeChoice, ...]:
+    """Each of these once, in the same order for all pods."""
+    return tuple(sorted({*choices}, key=_encode))
 
 
 def _is_tried(pod: Pod) -> bool:

@@ -7,6 +7,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from phalanx.framework.claim_users import claims_of_next
 from phalanx.framework.claiming_pods import (
     ClaimingPods,
     Granted,
@@ -39,7 +40,7 @@ from phalanx.model.devices.cluster import grants
 from phalanx.model.devices.joint_slots import PlainKinds, plain_kinds
 from phalanx.model.devices.limits import CLAIM_SEARCH_DEVICES_MAX
 from phalanx.model.devices.pod_claims import Unresolved, own_claims
-from phalanx.model.devices.pools import DeviceId
+from phalanx.model.devices.pools import DeviceId, PoolId
 from phalanx.model.devices.shared_claims import of_one_node
 from phalanx.model.devices.slots import Slots
 from phalanx.model.devices.special_claims import claim_on, spec_of
@@ -47,7 +48,7 @@ from phalanx.model.extended_resources import SpecialClaim, special_claim, specia
 from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.nodes import Node, NodeState
-from phalanx.model.pods import Assignments, Pod
+from phalanx.model.pods import Assignments, Pod, PodClaim
 from phalanx.model.rules import Budget
 from phalanx.model.snapshot import Snapshot
 
@@ -56,6 +57,7 @@ PLENTY: Final = 1 << 20
 
 NONE_TAKEN: Final = frozenset[DeviceId]()
 _OTHER_NODES: Final = "the devices of its shared claims cannot be used from the node"
+_FIXED: Final = "the devices of its claims cannot be used from the node"
 _NO_SHARED: Final = "not enough free devices match its shared claims"
 
 
@@ -74,6 +76,7 @@ class SessionDevices:
         devices, gangs = snapshot.devices, snapshot.gangs.values()
         self._state = cache.state(devices)
         self._extended = devices.extended
+        self._are_unallocated = devices.are_unallocated
         self._changes = changes
         self._counters = cache.counters(devices.classes)
         self.mixed: Final = MixedDevices(self, self._state, cache.mix_counters(devices.classes))
@@ -85,12 +88,13 @@ class SessionDevices:
         self._bounds: dict[object, tuple[object, tuple[Budget, ...]]] = {}
         self.declined: Final[set[GangId]] = set()
         """Gangs whose solved placement was not made: their claims cannot all have devices there."""
+        moved = frozenset(pod for each in snapshot.memory.moves.values() for pod in each.pods)
         self.needs: Final = DeviceNeeds(
-            devices, self._state, gangs, cache.matcher, cache.settled, snapshot.now
+            devices, self._state, gangs, cache.matcher, cache.settled, snapshot.now, moved
         )
         choices = SharedChoices(self._state, nodes, capacity, self._own_devices, changes.shared)
         changed = (self._all_taken, self._all_freed)
-        self.shared: Final = SharedDevices(choices, self._state, self.needs, changed)
+        self.shared: Final = SharedDevices(choices, self.needs, changed)
         """The devices of claims that pods of a gang share."""
 
     def count(self, need: Need, node: Node) -> int:
@@ -132,6 +136,8 @@ class SessionDevices:
     def _slots(self, need: Need, node: Node) -> Slots:
         if need.objection is not None:
             return Slots(0, is_exact=True, reason=need.objection.message)
+        if not self._allows(need, node):
+            return Slots(0, is_exact=True, reason=_FIXED)
         taken, freed = self._taken(node.name), self._freed(node.name)
         if need.users:
             chosen, own = self.shared.chosen(need), self.shared.of_pod(need)
@@ -141,6 +147,10 @@ class SessionDevices:
                 return Slots(0, is_exact=True, reason=_OTHER_NODES)
             taken |= devices_of(tuple(chosen.values()))
         return self._own_slots(need, node, taken, freed)
+
+    def _allows(self, need: Need, node: Node) -> bool:
+        """Whether claims that have devices already can be used from the node."""
+        return self._are_unallocated or all(each.allows(node) for each in need.allowed)
 
     def _own_devices(self, pod: Pod, node: Node, taken: frozenset[DeviceId]) -> int:
         """For how many such pods the node has devices of their own beside these."""
@@ -262,6 +272,8 @@ class SessionDevices:
         chosen = self.shared.chosen(wanted[0].needs[0])
         shared: dict[str, Allocation] = {}
         for each in wanted:
+            if not all(self._allows(need, each.node) for need in each.needs):
+                return None
             for claim in (claim for need in each.needs for claim in self.shared.claims(need)):
                 found = chosen.get(claim.uid)
                 if found is None or not found.nodes.allows(each.node):
@@ -412,14 +424,21 @@ class SessionDevices:
         )
 
     def unshared(self, assignments: Assignments, granted: Granted) -> dict[NodeName, frozenset[DeviceId]]:
-        """The granted devices of claims that no other pods share, by place."""
+        """The granted devices of claims that no pods of other gangs share, by place."""
         found: dict[NodeName, frozenset[DeviceId]] = {}
-        for node, pods in assignments:
-            for each in [grant for pod in pods for grant in granted.get(pod.uid, ())]:
-                if each.allocation is not None and each.uid not in self._changes.shared:
+        for node, pod in [(node, pod) for node, pods in assignments for pod in pods]:
+            need = self.needs.of(pod.shape)
+            own = {claim.uid for key, claim in self.needs.shared_claims(need).items() if key in need.renewed}
+            for each in granted.get(pod.uid, ()):
+                is_held = each.uid in own or each.uid not in self._changes.shared
+                if each.allocation is not None and is_held:
                     for place, devices in self.by_place(node, devices_of((each.allocation,))):
                         found[place] = found.get(place, NONE_TAKEN) | devices
         return found
+
+    def pools_of(self, node: Node) -> frozenset[PoolId]:
+        """The pools of which the node can use devices."""
+        return frozenset(pool.id for pool in self._state.node_pools.of(node))
 
     def freed_by(self, pods: Sequence[Pod]) -> dict[NodeName, frozenset[DeviceId]]:
         """All devices that are free when these pods have ended as well, for the keys that change.
@@ -441,19 +460,10 @@ class SessionDevices:
         """Whether claims have some of these devices, as the cycle began."""
         return any(self._state.is_in_use(each) for some in devices for each in some)
 
-    def are_renewed(self, pod: Pod) -> bool:
-        """Whether all claims of this pod are its own, on devices of its node, and end with it: then the next
-        pod gets claims of its own."""
-        entries = [each for each in pod.device_claims if not each.is_needless]
-        if not all(each.is_own and not each.is_special for each in entries):
-            return False
-        found = self._state.claims_of(pod.device_claims, namespace=pod.namespace, pod_uid=pod.uid)
-        return not isinstance(found, Unresolved) and all(
-            each.allocation is not None
-            and each.allocation.nodes.only_node == pod.node
-            and {*each.reserved_for} == {pod.uid}
-            for each in found
-        )
+    def claims_of_next(self, pod: Pod, gang: Gang) -> tuple[PodClaim, ...] | None:
+        """The claims of the pod that its controller creates when the whole gang is moved; None if it is not
+        known which devices they can have."""
+        return claims_of_next(pod, gang, self._state, self.needs.users)
 
     def counts_with(
         self, kinds: PlainKinds, node: Node, ended: frozenset[DeviceId]

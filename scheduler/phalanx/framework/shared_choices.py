@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from phalanx.model.devices.claims import Allocation, Claim, ClaimSpec
 from phalanx.model.devices.cluster import DeviceState
+from phalanx.model.devices.every_choice import EveryChoice
 from phalanx.model.devices.limits import (
     SHARED_CHOICE_STEPS_MAX,
     SHARED_CHOICES_MAX,
@@ -99,6 +100,7 @@ class SharedChoices:
         self._own = own
         self._made = made
         self._found: dict[Hashable, _Found] = {}
+        self._every: dict[Hashable, tuple[object, EveryChoice]] = {}
 
     @cached_property
     def _all_nodes(self) -> Sequence[Node]:
@@ -184,6 +186,25 @@ class SharedChoices:
             if self._may_suffice(left, asked, used):
                 counted.append((-self._fitting(left, used), -reached, choice))
         return self._first(counted, is_complete=every.is_complete)
+
+    def _every_choice(
+        self,
+        key: Hashable,
+        claims: Sequence[Claim],
+        asked: Asked,
+        taken: frozenset[DeviceId],
+        freed: frozenset[DeviceId],
+    ) -> EveryChoice:
+        """All choices for these claims, found once while nothing is taken or freed: a gang may be tried with
+        many sets of its members."""
+        inputs = (taken, freed, asked.claims, [claim.uid for claim in claims])
+        known = self._every.get(key)
+        if known is None or known[0] != inputs:
+            every = self._state.every_choice(
+                claims, asked.claims, self._all_nodes, besides=taken, without=freed
+            )
+            known = self._every[key] = (inputs, every)
+        return known[1]
 
     def _first(self, counted: Sequence[tuple[int, int, Chosen]], *, is_complete: bool) -> OtherChoices:
         """The first of these, by their counts; not all are tried."""

@@ -8,7 +8,6 @@ from typing import Final
 from phalanx.framework.device_needs import NOTHING, DeviceNeeds, Need, Users
 from phalanx.framework.shared_choices import NO_OTHERS, Asked, Chosen, OtherChoices, SharedChoices
 from phalanx.model.devices.claims import Allocation, Claim, ClaimSpec
-from phalanx.model.devices.cluster import DeviceState
 from phalanx.model.devices.pools import DeviceId
 from phalanx.model.names import GangId
 from phalanx.model.pods import Pod
@@ -22,13 +21,11 @@ class SharedDevices:
     def __init__(
         self,
         choices: SharedChoices,
-        state: DeviceState,
         needs: DeviceNeeds,
         changed: tuple[Changed, Changed],
     ) -> None:
         """`changed`: the devices that the cycle has taken, and those that it has freed."""
         self._choices = choices
-        self._state = state
         self._needs = needs
         self._taken, self._freed = changed
         self._unchosen: set[tuple[Users, ...]] = set()
@@ -46,8 +43,7 @@ class SharedDevices:
 
     def claims(self, need: Need) -> list[Claim]:
         """The claims that a pod shares with others."""
-        found = [self._state.claim(*key) for key in need.shared]
-        return [claim for claim in found if claim is not None]
+        return list(self._needs.shared_claims(need).values())
 
     def of_pod(self, need: Need) -> list[Allocation | None]:
         """The devices of these claims: None for one that has none."""

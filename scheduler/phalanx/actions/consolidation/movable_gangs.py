@@ -29,15 +29,17 @@ def uses_parts(shape: PodShape, session: Session) -> bool:
     return requests_share(shape.requests) or bool(shape.numa and session.facts.numa_layouts)
 
 
-def may_be_moved(pod: Pod, session: Session) -> bool:
+def may_be_moved(pod: Pod, gang: Gang, session: Session) -> bool:
     """Whether what is held for the next pod is all that it needs to run again.
 
-    It must get claims to devices of its own. What a running pod requires near it, and by what it is to be
-    spread, is known only if the cache was made for it. A pod that waiting pods require near them must stay.
-    Preferences do not matter.
+    It must be known which devices its claims can have. What a running pod requires near it, and by what it
+    is to be spread, is known only if the cache was made for it. A pod that waiting pods require near them
+    must stay. Preferences do not matter.
     """
     shape = pod.shape
-    if uses_parts(shape, session) or (pod.device_claims and not session.devices.are_renewed(pod)):
+    if uses_parts(shape, session):
+        return False
+    if pod.device_claims and session.devices.claims_of_next(pod, gang) is None:
         return False
     state, index = shape.affinity_state, session.affinity_index
     if index is None:
@@ -104,12 +106,12 @@ class MovablePool:
         if session.queues.not_open(gang.queue) is not None:
             return False
         pods = [pod for pod in gang.members if not pod.is_finished]
-        if not gang.minimum.is_reached(pods) or not all(map(self._is_movable, pods)):
+        if not gang.minimum.is_reached(pods) or not all(self._is_movable(pod, gang) for pod in pods):
             return False
         index = session.affinity_index
         return index is None or not index.preferences.are_required_by_others(pods)
 
-    def _is_movable(self, pod: Pod) -> bool:
+    def _is_movable(self, pod: Pod, gang: Gang) -> bool:
         node, shape = pod.node, pod.shape
         return (
             node in self._session.nodes
@@ -121,7 +123,7 @@ class MovablePool:
             and not (pod.assumed or pod.deleting or pod.uid in self.nominated_victims)
             and pod.scheduler_name == self._session.config.scheduler_name
             and not (pod.problems or shape.unsupported or shape.invalid)
-            and may_be_moved(pod, self._session)
+            and may_be_moved(pod, gang, self._session)
         )
 
     def _made(self, gang: Gang) -> Movable:
@@ -135,12 +137,12 @@ def demand_of_recreated(gang: Gang, pods: Sequence[Pod], session: Session) -> De
     """The demand to start all members, as if they had been recreated.
 
     What they require near them, and by what they are to be spread, counts as far as the session knows it.
-    Their claims to devices are made again.
+    Their claims to devices are made again, or lose their devices, unless other pods use them.
     """
     has_rules = any(pod.shape.affinity or pod.shape.spread or pod.device_claims for pod in pods)
     known = session.snapshot.gangs.get(gang.id) if has_rules else None
     plain = {} if known is None else {pod.uid: pod for pod in known.members}
-    members = tuple(_recreated(plain.get(pod.uid, pod)) for pod in pods)
+    members = tuple(_recreated(plain.get(pod.uid, pod), gang, session) for pod in pods)
     recreated = replace(gang, members=members, started=False, starts_over=True)
     if known is not None:
         recreated = session.with_classes(recreated)
@@ -154,8 +156,10 @@ def may_restart(demand: Demand, session: Session) -> bool:
     return session.hooks.check_gang(gang) is None and session.devices.needs.objection(gang) is None
 
 
-def _recreated(pod: Pod) -> Pod:
-    claims = tuple(replace(each, is_renewed=True) for each in pod.device_claims)
+def _recreated(pod: Pod, gang: Gang, session: Session) -> Pod:
+    claims = session.devices.claims_of_next(pod, gang) if pod.device_claims else ()
+    if claims is None:
+        claims = tuple(replace(each, is_renewed=True) for each in pod.device_claims)
     return replace(
         pod, node=None, phase=PodPhase.PENDING, running_since=0, bind_backoff=None, device_claims=claims
     )

@@ -2,9 +2,11 @@
 
 What claims ask for is counted for each set of kinds of requests (`joint_slots`), of which devices that end
 free as many as match one of the kinds: so the devices of several gangs add up. Where that does not tell what
-fits, on a node or for all claims, devices do not limit the plan; its check does.
+fits, on a node or for all claims, devices do not limit the plan; its check does. Nor do those of claims that
+pods share; devices that several nodes can use and that end free count on each node.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from phalanx.actions.consolidation.movable_gangs import Movable
@@ -12,6 +14,7 @@ from phalanx.actions.demands.demand import Demand
 from phalanx.framework.device_needs import DEVICE_SLOT, Need
 from phalanx.framework.session import Session
 from phalanx.framework.session_devices import NONE_TAKEN, PLENTY
+from phalanx.framework.shared_choices import EVERYWHERE
 from phalanx.model.devices.joint_slots import PlainKinds, plain_kinds
 from phalanx.model.devices.pools import DeviceId
 from phalanx.model.names import NodeName
@@ -73,16 +76,28 @@ class MoveDevices:
         }
         plenty = [PLENTY for _ in kinds.sets]
         self._free = {name: self._amounts(before.get(name) or plenty) for name in nodes}
-        self._freed = [
-            {
-                node: self._amounts(
-                    _difference(before[node], devices.counts_with(kinds, nodes[node].node, some))
-                )
-                for node, some in each.items()
-                if node in before
-            }
-            for each in ended
-        ]
+        self._freed = [self._ended(each, before, kinds) for each in ended]
+
+    def _ended(
+        self,
+        freed: Mapping[NodeName, frozenset[DeviceId]],
+        before: Mapping[NodeName, Sequence[int] | None],
+        kinds: PlainKinds,
+    ) -> dict[NodeName, Resources]:
+        """What these devices add to what was free before, by node."""
+        devices, nodes = self._session.devices, self._session.nodes
+        found = {
+            node: _difference(before[node], devices.counts_with(kinds, nodes[node].node, some))
+            for node, some in freed.items()
+            if node in before
+        }
+        shared = Counter(each[:2] for each in freed.get(NodeName(EVERYWHERE), ()))
+        for node in before if shared else ():
+            pools = devices.pools_of(nodes[node].node)
+            more = sum(count for pool, count in shared.items() if pool in pools)
+            if more:
+                found[node] = [count + more for count in found.get(node, [0 for _ in kinds.sets])]
+        return {node: self._amounts(counts) for node, counts in found.items()}
 
     def _amounts(self, counts: Sequence[int]) -> Resources:
         return {f"{DEVICE_SLOT}of kinds {index}": count for index, count in enumerate(counts)}
@@ -91,7 +106,7 @@ class MoveDevices:
 def _kinds(needs: Iterable[Need]) -> PlainKinds | None:
     """The kinds of requests of all claims; None if there are none, or if these do not tell what fits."""
     found = list(needs)
-    if not found or any(need.shared or need.extended is not None for need in found):
+    if not found or any(need.extended is not None for need in found):
         return None
     return plain_kinds([spec for need in found for spec in need.claims])
 

@@ -2,8 +2,9 @@
 
 The defragmentation problem models capacity, eligible nodes, and the domain that must hold a gang. Its plan is
 checked by solving the placements with all rules: each gang on the nodes that are planned for it, else the
-moved gangs on any node, else all on any node. Where a spread constraint of one gang counts pods of another
-one, it must hold when all of them run. A plan that fails is dropped.
+moved gangs on any node, else all on any node; at last on the planned nodes with the moved gangs first. Where
+a spread constraint of one gang counts pods of another one, it must hold when all of them run. A plan that
+fails is dropped.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -20,6 +21,7 @@ from phalanx.actions.nodes.node_classes import asked_for, request_vectors
 from phalanx.actions.nodes.resource_projection import volume_amounts
 from phalanx.actions.preemption.victim_problem import vector_of
 from phalanx.actions.problems.capacity_holders import charged
+from phalanx.actions.problems.device_choices import placed_by_choice
 from phalanx.actions.problems.joint_problem import solver_assignments
 from phalanx.actions.problems.placement import DemandPlacement, lacks_supply
 from phalanx.actions.problems.pod_assignment import assign_pods
@@ -28,7 +30,7 @@ from phalanx.framework.session import Session
 from phalanx.framework.statement import DoesNotFit, Statement, Usage, total_requests
 from phalanx.model.devices.pools import DeviceId
 from phalanx.model.host_ports import offered, ports_of, with_ports
-from phalanx.model.names import NodeName, PodUid
+from phalanx.model.names import GangId, NodeName, PodUid, QueueName
 from phalanx.model.pods import Assignments, Pod
 from phalanx.model.resources import NONE, Resources, add
 from phalanx.model.rules import TopologySpreadRule
@@ -129,7 +131,8 @@ class MovePlanner:
             checked = self._check(demand, units, result.plan, of_demand, of_units)
             if checked is not None:
                 return CheckedMovePlan(*checked, result)
-        return None
+        checked = self._check(demand, units, result.plan, names, names, are_moved_first=True)
+        return CheckedMovePlan(*checked, result) if checked is not None else None
 
     # --- the problem ----------------------------------------------------------------------------------------
 
@@ -189,47 +192,57 @@ class MovePlanner:
         plan: MovePlan,
         of_demand: "_Names | None",
         of_units: "_Names | None",
+        *,
+        are_moved_first: bool = False,
     ) -> tuple[Assignments, tuple[Moved, ...], Devices] | None:
         """Assignments of the demand and of all moved gangs, and devices of the demand; None if a rule is
         violated.
 
-        `of_demand`, `of_units`: map the plan to nodes; None allows any nodes.
+        `of_demand`, `of_units`: map the plan to nodes; None allows any nodes. The demand is placed first,
+        unless `are_moved_first`: then its own rules choose among what the moved gangs leave.
         """
         chosen = [units[unit] for unit in plan.units]
-        planned_usage: list[Usage] = [{} for _ in chosen]
-        if of_units is not None:
-            planned_usage = [
-                of_units.usage(unit.demand, placements)
-                for unit, placements in zip(chosen, plan.moved, strict=True)
-            ]
+        if are_moved_first and self._terminating_near(chosen):
+            return None
+        steps = [_Step(unit.demand, where, of_units) for unit, where in zip(chosen, plan.moved, strict=True)]
+        steps.insert(len(steps) if are_moved_first else 0, _Step(demand, plan.placements, of_demand))
+        found: dict[GangId, tuple[Assignments, Devices]] = {}
         with self._session.statement() as trial:
-            for unit, usage in zip(chosen, planned_usage, strict=True):
+            for unit in chosen:
                 trial.assume_ended(queue=unit.gang.queue, used=unit.used, booked=unit.booked, gone=unit.pods)
-                trial.nominate(queue=unit.gang.queue, usage=usage, booked=charged(usage))
-            placed = self._assign(demand, of_demand.nodes(plan.placements) if of_demand else None, trial)
-            self._assume_terminated(chosen, trial)
-            moved: list[Moved] = []
-            steps = zip(chosen, planned_usage, plan.moved, strict=True) if placed is not None else ()
-            for unit, usage, where in steps:
-                trial.assume_ended(queue=unit.gang.queue, used=usage, booked=charged(usage))
-                found = self._assign(unit.demand, of_units.nodes(where) if of_units else None, trial)
-                if found is not None:
-                    moved.append(Moved(unit, *found))
-            is_right = placed is not None and len(moved) == len(chosen)
-            if is_right and placed is not None:
-                together = [(demand, *placed)]
-                together += [(each.unit.demand, each.assignments, each.devices) for each in moved]
-                is_right = all(self._stays_spread(*each) for each in together)
+            for step in steps:
+                trial.nominate(queue=step.queue, usage=step.usage, booked=charged(step.usage))
+            for step in steps:
+                trial.assume_ended(queue=step.queue, used=step.usage, booked=charged(step.usage))
+                assigned = self._assign(step.demand, step.nodes, trial)
+                if assigned is None:
+                    break
+                found[step.demand.gang.id] = assigned
+                if step.demand is demand:
+                    self._assume_terminated(chosen, trial)
+            is_right = len(found) == len(steps) and all(
+                self._stays_spread(step.demand, *found[step.demand.gang.id]) for step in steps
+            )
             trial.roll_back()
-        return (placed[0], tuple(moved), placed[1]) if is_right and placed is not None else None
+        if not is_right:
+            return None
+        moved = tuple(Moved(unit, *found[unit.gang.id]) for unit in chosen)
+        assignments, devices = found[demand.gang.id]
+        return assignments, moved, devices
 
     def _assume_terminated(self, units: Sequence[Movable], trial: Statement) -> None:
         """Let pods that terminate not count if one of these gangs requires pods near it: they are gone before
         it has moved. They keep their devices."""
-        if any(terms_near(unit.demand) for unit in units):
-            everyone = (pod for gang in self._session.gangs.values() for pod in gang.members)
-            gone = [replace(pod, device_claims=()) for pod in everyone if pod.deleting and pod.holds_node]
+        gone = [replace(pod, device_claims=()) for pod in self._terminating_near(units)]
+        if gone:
             trial.assume_ended(queue=units[0].gang.queue, used={}, booked={}, gone=gone)
+
+    def _terminating_near(self, units: Sequence[Movable]) -> list[Pod]:
+        """The pods that terminate, if one of these gangs requires pods near it."""
+        if not any(terms_near(unit.demand) for unit in units):
+            return []
+        everyone = (pod for gang in self._session.gangs.values() for pod in gang.members)
+        return [pod for pod in everyone if pod.deleting and pod.holds_node]
 
     def _stays_spread(self, demand: Demand, assignments: Assignments, devices: Devices) -> bool:
         """Whether its spread constraints hold beside all gangs that have been placed before and after it."""
@@ -263,13 +276,15 @@ class MovePlanner:
 
     def _place(self, demand: Demand, nodes: frozenset[NodeName] | None) -> Assignments | None:
         others = frozenset() if nodes is None else frozenset(self._session.nodes) - nodes
-        answer = place(self._problems.build_problem(demand, avoiding=others).problem)
-        if not isinstance(answer, Placed):
-            return None
-        if sum(each.count for each in answer.assignments) < demand.count:
+        answer = placed_by_choice(self._session, demand, lambda: self._placed(demand, others))
+        if answer is None or sum(each.count for each in answer.assignments) < demand.count:
             return None
         assignments = assign_pods(self._session, demand, answer.assignments)
         return None if lacks_supply(self._session, demand, assignments) else assignments
+
+    def _placed(self, demand: Demand, others: frozenset[NodeName]) -> Placed | None:
+        answer = place(self._problems.build_problem(demand, avoiding=others).problem)
+        return answer if isinstance(answer, Placed) else None
 
 
 def _added(used: Usage, more: Usage) -> Usage:
@@ -429,6 +444,27 @@ class _Names:
                 here = usage_of_assignments([(node, batch.pods[:count])])[node]
                 used[node] = add(used.get(node, NONE), here)
         return used
+
+
+class _Step(Struct, frozen=True):
+    """A gang that is placed, on its planned nodes or, without `names`, on any."""
+
+    demand: Demand
+    planned: PlannedPlacements
+    names: _Names | None
+
+    @property
+    def queue(self) -> QueueName:
+        return self.demand.gang.queue
+
+    @property
+    def usage(self) -> Usage:
+        """What is held for it on its planned nodes until it is placed."""
+        return self.names.usage(self.demand, self.planned) if self.names is not None else {}
+
+    @property
+    def nodes(self) -> frozenset[NodeName] | None:
+        return self.names.nodes(self.planned) if self.names is not None else None
 
 
 def usage_of_assignments(assignments: Assignments) -> Usage:

@@ -96,15 +96,13 @@ def best_by_choice(
     reached = value(best)
     if reached >= demand.count:
         return Best(best)
+    with shared.unchosen(need):
+        if most(solve()) <= reached:
+            return Best(best)
     least: Counter[str] = Counter()
     for batch in demand.batches:
         least[batch.pods[0].shape.device_slot] += batch.minimum
     others = shared.others(need, least, sharing.claims)
-    if not others.choices and others.is_complete:
-        return Best(best)
-    with shared.unchosen(need):
-        if most(solve()) <= reached:
-            return Best(best)
     choice = shared.chosen(need)
     for other in others.choices:
         shared.choose(need, other)

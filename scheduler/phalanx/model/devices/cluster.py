@@ -51,6 +51,8 @@ class ClusterDevices(Struct, frozen=True, gc=False):
     """Whether pods of this scheduler have claims."""
     are_listed: bool = True
     """Whether all of these kinds are known; they are listed from the first such pod on."""
+    are_unallocated: bool = False
+    """Whether claims are regarded as if they had no devices."""
 
 
 NO_DEVICES: Final = ClusterDevices()
@@ -62,7 +64,7 @@ def without_allocations(devices: ClusterDevices) -> ClusterDevices:
     if not any(claim.allocation is not None for claim in devices.claims):
         return devices
     claims = [structs.replace(each, allocation=None, reserved_for=(), unbound="") for each in devices.claims]
-    return structs.replace(devices, claims=tuple(claims))
+    return structs.replace(devices, claims=tuple(claims), are_unallocated=True)
 
 
 def grants(claims: Sequence[Claim], answer: Answer, node: Node) -> tuple[ClaimGrant, ...]:

@@ -37,11 +37,11 @@ def resolve(
         if problem:
             return Unresolved(f"spec.resourceClaims[{index}]: {problem}")
         assert claim is not None
-        found[claim.name] = _renewed(claim) if each.is_renewed else claim
+        found[claim.name] = renewed(claim) if each.is_renewed else claim
     return tuple(found.values())
 
 
-def _renewed(claim: Claim) -> Claim:
+def renewed(claim: Claim) -> Claim:
     """The claim that is made for the next pod in place of this one's."""
     return structs.replace(claim, allocation=None, reserved_for=(), unbound="", has_failed=False, ready_by=0)
 
