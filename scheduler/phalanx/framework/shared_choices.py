@@ -6,11 +6,11 @@ from typing import Final
 
 from msgspec import Struct
 
-from phalanx.model.devices.claims import Allocation, Claim
+from phalanx.model.devices.claims import Allocation, Claim, uses_of
 from phalanx.model.devices.cluster import DeviceState
 from phalanx.model.devices.limits import SHARED_CHOICES_MAX
-from phalanx.model.devices.pools import DeviceId
 from phalanx.model.devices.shared_claims import ClaimSet
+from phalanx.model.devices.uses import DeviceUse, devices_used
 from phalanx.model.names import NodeName
 from phalanx.model.nodes import Node, NodeState
 from phalanx.model.pods import Pod
@@ -20,7 +20,7 @@ PodCapacity = Callable[[Pod, Node, Resources], int]
 """How many pods like this one fit the node beside these amounts, apart from devices; 0 if it may not run
 there."""
 
-OwnDevices = Callable[[Pod, Node, frozenset[DeviceId]], int]
+OwnDevices = Callable[[Pod, Node, frozenset[DeviceUse]], int]
 """For how many pods like this one the node has devices of their own beside these."""
 
 Chosen = Mapping[str, Allocation]
@@ -51,8 +51,8 @@ class _Found(Struct, frozen=True):
     """A choice, and what was taken and freed when it was made."""
 
     chosen: Chosen
-    taken: frozenset[DeviceId]
-    freed: frozenset[DeviceId]
+    taken: frozenset[DeviceUse]
+    freed: frozenset[DeviceUse]
 
 
 class SharedChoices:
@@ -75,7 +75,7 @@ class SharedChoices:
         self._found: dict[Hashable, _Found] = {}
 
     def allocations(
-        self, key: Hashable, use: SharedUse, taken: frozenset[DeviceId], freed: frozenset[DeviceId]
+        self, key: Hashable, use: SharedUse, taken: frozenset[DeviceUse], freed: frozenset[DeviceUse]
     ) -> Chosen:
         """The devices of these claims; those for which there are not enough have none.
 
@@ -96,7 +96,7 @@ class SharedChoices:
         }
 
     def _kept(
-        self, key: Hashable, missing: Sequence[str], taken: frozenset[DeviceId], freed: frozenset[DeviceId]
+        self, key: Hashable, missing: Sequence[str], taken: frozenset[DeviceUse], freed: frozenset[DeviceUse]
     ) -> Chosen:
         """The last choice for these claims if it still holds; else none."""
         last = self._found.get(key)
@@ -105,15 +105,16 @@ class SharedChoices:
         if (last.taken, last.freed) == (taken, freed):
             return last.chosen
         found = [last.chosen[uid] for uid in missing if uid in last.chosen]
-        return last.chosen if len(found) == len(missing) and not devices_of(found) & taken else {}
+        is_free = devices_used(devices_of(found)).isdisjoint(devices_used(taken))
+        return last.chosen if len(found) == len(missing) and is_free else {}
 
     def _best(
         self,
         use: SharedUse,
         known: Sequence[Allocation | None],
         missing: Sequence[int],
-        taken: frozenset[DeviceId],
-        freed: frozenset[DeviceId],
+        taken: frozenset[DeviceUse],
+        freed: frozenset[DeviceUse],
     ) -> Chosen:
         """The first choice with which all pods fit, else the one with which most do."""
         order = sorted(range(len(use.users)), key=lambda number: -len(use.users[number].claims))
@@ -151,7 +152,9 @@ class SharedChoices:
         nodes = [state.node for state in self._nodes.values()]
         return _allowed(nodes, [each for each in known if each is not None])
 
-    def _fitting(self, users: Sequence[tuple[SharedUser, Sequence[Node]]], taken: frozenset[DeviceId]) -> int:
+    def _fitting(
+        self, users: Sequence[tuple[SharedUser, Sequence[Node]]], taken: frozenset[DeviceUse]
+    ) -> int:
         """How many of these pods fit their nodes, one kind after the other, each on the first nodes."""
         used: dict[NodeName, Resources] = {}
         total = 0
@@ -168,7 +171,7 @@ class SharedChoices:
             total += user.pods - left
         return total
 
-    def _on(self, user: SharedUser, node: Node, used: Resources, taken: frozenset[DeviceId]) -> int:
+    def _on(self, user: SharedUser, node: Node, used: Resources, taken: frozenset[DeviceUse]) -> int:
         if user.pod is None:
             return 1
         count = self._pod_capacity(user.pod, node, used)
@@ -182,9 +185,9 @@ def _allowed(nodes: Sequence[Node], allocations: Sequence[Allocation | None]) ->
     ]
 
 
-def devices_of(allocations: Sequence[Allocation]) -> frozenset[DeviceId]:
-    """The devices that allocations use up."""
-    return frozenset(each.device for found in allocations for each in found.devices if not each.admin_access)
+def devices_of(allocations: Sequence[Allocation]) -> frozenset[DeviceUse]:
+    """The devices that allocations use up, and the shares that they have."""
+    return frozenset(uses_of(allocations))
 
 
 EVERYWHERE: Final = ""

@@ -13,7 +13,7 @@ from phalanx.framework.device_needs import DEVICE_SLOT, Need
 from phalanx.framework.session import Session
 from phalanx.framework.session_devices import NONE_TAKEN, PLENTY
 from phalanx.model.devices.joint_slots import PlainKinds, plain_kinds
-from phalanx.model.devices.pools import DeviceId
+from phalanx.model.devices.uses import DeviceUse
 from phalanx.model.names import NodeName
 from phalanx.model.pods import Pod
 from phalanx.model.resources import NONE, Resources
@@ -57,7 +57,7 @@ class MoveDevices:
     def _count(self, units: Sequence[Movable], kinds: PlainKinds) -> None:
         devices, nodes = self._session.devices, self._session.nodes
         ended = [devices.freed_by(unit.pods) if _has_claims(unit) else {} for unit in units]
-        together: dict[NodeName, frozenset[DeviceId]] = {}
+        together: dict[NodeName, frozenset[DeviceUse]] = {}
         for each in ended:
             for node, some in each.items():
                 together[node] = together.get(node, NONE_TAKEN) | some

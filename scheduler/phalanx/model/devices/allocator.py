@@ -10,11 +10,12 @@ An answer of no devices is an error where kube-scheduler stops to schedule the p
 a selector without a value for a device, or all devices of a pool that is incomplete.
 """
 
-from collections.abc import Collection, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from functools import cached_property
 
 from msgspec import Struct
 
+from phalanx.model.devices.capacity import Amounts, CannotConsume
 from phalanx.model.devices.claims import ALL_DEVICES, AllocatedDevice, ClaimSpec, DeviceClasses, Request
 from phalanx.model.devices.constraints import ConstraintState
 from phalanx.model.devices.counters import Counters
@@ -29,6 +30,8 @@ from phalanx.model.devices.pools import (
     QualifiedName,
     Slice,
 )
+from phalanx.model.devices.shares import Shares, ask_for_amounts, fits_empty
+from phalanx.model.devices.uses import DeviceUse
 from phalanx.model.nodes import Node
 from phalanx.model.pods import Term
 
@@ -55,12 +58,21 @@ class Answer(Struct, frozen=True, gc=False):
     """Whether the search ended at its bound."""
 
 
+class _Chosen(Struct, frozen=True, gc=False):
+    """A device that a request has; with `consumed` a share of it. `counted`: whether it uses counters."""
+
+    request: Request
+    candidate: Candidate
+    consumed: Amounts | None
+    counted: bool
+
+
 class NodeDevices(Struct, frozen=True, gc=False):
-    """What claims of a pod are allocated from: the pools of a node, and the devices in use."""
+    """What claims of a pod are allocated from: the pools of a node, and what is in use of devices."""
 
     node: Node
     pools: tuple[Pool, ...]
-    in_use: Collection[DeviceId]
+    in_use: frozenset[DeviceUse]
 
 
 class _Stop(Exception):
@@ -123,7 +135,7 @@ class _Search:
         self._classes = classes
         self._matcher = matcher
         self._usable = [list(candidates(place.pools)) for place in self._places]
-        self._in_use: Collection[DeviceId] = (
+        self._in_use: frozenset[DeviceUse] = (
             self._places[0].in_use
             if len(wanted) == 1
             else frozenset(each for place in self._places for each in place.in_use)
@@ -141,7 +153,9 @@ class _Search:
         self._counters = Counters(pools, self._in_use)
         self._constraints = [ConstraintState(spec.constraints) for spec in self._claims]
         self._taken: dict[DeviceId, set[int]] = {}
-        self._chosen: list[list[tuple[Request, Candidate]]] = [[] for _ in self._claims]
+        """By whole device, the claims that have it."""
+        self._shares = Shares(self._in_use, are_amounts_asked=ask_for_amounts(self._requests))
+        self._chosen: list[list[_Chosen]] = [[] for _ in self._claims]
         self._left_out = ""
         self._steps = 0
 
@@ -151,13 +165,10 @@ class _Search:
         if self._claim(0):
             return Answer(
                 claims=tuple(
-                    tuple(
-                        AllocatedDevice(request.name, each.id, admin_access=request.admin_access)
-                        for request, each in chosen
-                    )
-                    for chosen in self._chosen
+                    tuple(_allocated(each, f"{number}-{index}") for index, each in enumerate(chosen))
+                    for number, chosen in enumerate(self._chosen)
                 ),
-                candidates=tuple(tuple(each for _, each in chosen) for chosen in self._chosen),
+                candidates=tuple(tuple(each.candidate for each in chosen) for chosen in self._chosen),
             )
         unused = next((pool.problem for place in self._places for pool in place.pools if pool.problem), "")
         return Answer(reason=self._left_out or unused or "not enough free devices match")
@@ -183,7 +194,11 @@ class _Search:
         for pool in self._places[place].pools:
             if pool.problem:
                 raise _Stop(f"{request.field}: asks for all devices, but {pool.problem}")
-            found += [each for each in candidates((pool,)) if self._is_selectable(place, request, each)]
+            found += [
+                each
+                for each in candidates((pool,))
+                if self._is_selectable(place, request, each) and self._can_have(request, each)
+            ]
         for each in found:
             if each.device.unsupported:
                 raise _Stop(_unsupported(each), is_error=False)
@@ -256,7 +271,7 @@ class _Search:
             if each.device.unsupported:
                 self._left_out = _unsupported(each)
                 continue
-            kind = self._kind(each)
+            kind = self._kind_now(each)
             if kind in failed or not self._try(claim, request, each):
                 continue
             if self._go_on(claim, position, request, have, index + 1):
@@ -268,10 +283,15 @@ class _Search:
         """Continue with the last device of the claim; without success, give it back."""
         if self._devices(claim, position, request, have + 1, start):
             return True
-        _, each = self._chosen[claim].pop()
-        self._taken[each.id].discard(claim)
+        last = self._chosen[claim].pop()
+        each = last.candidate
+        if last.consumed is None:
+            self._taken[each.id].discard(claim)
+        else:
+            self._shares.give_back(each.id, last.consumed)
         self._constraints[claim].remove(request, each.device)
-        self._counters.give_back(each.pool.id, each.device)
+        if last.counted:
+            self._counters.give_back(each.pool.id, each.device)
         return False
 
     def _is_taken(self, claim: int, request: Request, each: Candidate) -> bool:
@@ -285,19 +305,69 @@ class _Search:
             raise _Stop(
                 f"undecided after {CLAIM_SEARCH_STEPS_MAX} tried devices", is_error=False, is_undecided=True
             )
-        if self._is_taken(claim, request, each) or not self._counters.take(each.pool.id, each.device):
+        is_all, is_share = request.count == ALL_DEVICES, each.device.allows_shares
+        if self._is_taken(claim, request, each) or not (is_all or self._has_capacity(request, each)):
             return False
-        if not request.tolerates(each.device.taints):
-            self._counters.give_back(each.pool.id, each.device)
+        # The counters of a device are used once, by its first share.
+        counted = not (is_share and self._shares.is_shared(each.id))
+        if counted and not self._counters.take(each.pool.id, each.device):
             return False
+        if not request.tolerates(each.device.taints) or not self._add(claim, request, each):
+            if counted:
+                self._counters.give_back(each.pool.id, each.device)
+            return False
+        consumed = self._shares.take(request, each.id, each.device) if is_share else None
+        if not is_share:
+            self._taken.setdefault(each.id, set()).add(claim)
+        self._chosen[claim].append(_Chosen(request, each, consumed, counted))
+        return True
+
+    def _add(self, claim: int, request: Request, each: Candidate) -> bool:
+        """Add the device to the constraints of the claim."""
+        is_all = request.count == ALL_DEVICES
         if not self._constraints[claim].add(request, each.device):
-            self._counters.give_back(each.pool.id, each.device)
-            if request.count == ALL_DEVICES:
+            if is_all:
                 raise _Stop(f"{request.field}: a constraint does not allow all devices, such as {each.id[2]}")
             return False
-        self._taken.setdefault(each.id, set()).add(claim)
-        self._chosen[claim].append((request, each))
+        if is_all and not self._has_capacity(request, each):
+            self._constraints[claim].remove(request, each.device)
+            return False
         return True
+
+    def _has_capacity(self, request: Request, each: Candidate) -> bool:
+        """Whether enough of the capacity of the device is free."""
+        try:
+            return self._shares.fits(request, each.id, each.device)
+        except CannotConsume as wrong:
+            raise _cannot(request, each, wrong) from wrong
+
+    def _can_have(self, request: Request, each: Candidate) -> bool:
+        """Whether the capacity of the device would be enough if all of it was free."""
+        try:
+            return fits_empty(request, each.id[0], each.device)
+        except CannotConsume as wrong:
+            raise _cannot(request, each, wrong) from wrong
+
+    def _kind_now(self, each: Candidate) -> Hashable:
+        """The kind with what is free of the device."""
+        capacity = self._shares.kind(each.id, each.device)
+        return (self._kind(each), capacity) if capacity else self._kind(each)
+
+
+def _allocated(chosen: _Chosen, number: str) -> AllocatedDevice:
+    """As it is answered. A share has a number in place of an ID, until it is known whose claim this is."""
+    request, each = chosen.request, chosen.candidate
+    return AllocatedDevice(
+        request.name,
+        each.id,
+        admin_access=request.admin_access,
+        share_id="" if chosen.consumed is None else number,
+        consumed=chosen.consumed or (),
+    )
+
+
+def _cannot(request: Request, each: Candidate, wrong: CannotConsume) -> _Stop:
+    return _Stop(f"{request.field}.capacity: device {each.id[2]} of driver {each.id[0]}: {wrong}")
 
 
 def match_of(

@@ -1,6 +1,6 @@
 """All devices of a cluster, the classes, and the claims: the part of a snapshot that concerns devices."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct, structs
@@ -15,6 +15,7 @@ from phalanx.model.devices.allocator import (
     nodes_of,
 )
 from phalanx.model.devices.claims import (
+    AllocatedDevice,
     Allocation,
     Claim,
     ClaimGrant,
@@ -24,12 +25,15 @@ from phalanx.model.devices.claims import (
     devices_in_use,
 )
 from phalanx.model.devices.joint_slots import PlainKinds, free_for_any
+from phalanx.model.devices.limits import EXTENDED_SHARES_MAX
 from phalanx.model.devices.matching import Matcher
 from phalanx.model.devices.pod_claims import Unresolved, allocate_for_pod, resolve
 from phalanx.model.devices.pools import DeviceId, Inventory, Pool, PoolId, Slice, TaintRule
 from phalanx.model.devices.shared_claims import Choice, Chooser, ClaimSet, joint_choices
 from phalanx.model.devices.shared_pools import SharedPools
+from phalanx.model.devices.shares import Shares, is_within
 from phalanx.model.devices.slots import SlotCounter
+from phalanx.model.devices.uses import DeviceUse, device_of, is_share, new_share_id, shares_by_device
 from phalanx.model.nodes import Node
 from phalanx.model.pods import PodClaim
 
@@ -50,7 +54,7 @@ class ClusterDevices(Struct, frozen=True, gc=False):
 
 
 NO_DEVICES: Final = ClusterDevices()
-_NONE: Final = frozenset[DeviceId]()
+_NONE: Final = frozenset[DeviceUse]()
 
 
 def without_allocations(devices: ClusterDevices) -> ClusterDevices:
@@ -76,6 +80,24 @@ def grants(claims: Sequence[Claim], answer: Answer, node: Node) -> tuple[ClaimGr
     return tuple(found)
 
 
+def with_share_ids(answer: Answer, claims: Sequence[Claim]) -> Answer:
+    """The answer for these claims of which some have no allocation, with IDs of its shares."""
+    if not any(each.share_id for some in answer.claims or () for each in some):
+        return answer
+    waiting = [each for each in claims if each.allocation is None]
+    found = [
+        tuple(_with_id(each, claim, position) for position, each in enumerate(some))
+        for claim, some in zip(waiting, answer.claims or (), strict=True)
+    ]
+    return structs.replace(answer, claims=tuple(found))
+
+
+def _with_id(each: AllocatedDevice, claim: Claim, position: int) -> AllocatedDevice:
+    if not each.share_id:
+        return each
+    return structs.replace(each, share_id=new_share_id(claim.uid, each.request, each.device, position))
+
+
 class DeviceState:
     """The devices of one snapshot: what is free, and what claims can have. `matcher` outlives snapshots."""
 
@@ -95,18 +117,38 @@ class DeviceState:
         )
         self._claims = {(each.namespace, each.name): each for each in devices.claims}
         self._special = {each.owner: each for each in devices.claims if each.is_special}
-        in_use: dict[PoolId, set[DeviceId]] = {}
+        in_use: dict[PoolId, set[DeviceUse]] = {}
         for each in devices_in_use(devices.claims):
-            in_use.setdefault(each[:2], set()).add(each)
+            in_use.setdefault((each[0], each[1]), set()).add(each)
         self._in_use = {pool: frozenset(used) for pool, used in in_use.items()}
+        self._shares = shares_by_device(each for used in in_use.values() for each in used)
 
     def claim(self, namespace: str, name: str) -> Claim | None:
         """The claim of this name."""
         return self._claims.get((namespace, name))
 
     def is_in_use(self, device: DeviceId) -> bool:
-        """Whether a claim has the device."""
-        return device in self._in_use.get(device[:2], _NONE)
+        """Whether a claim has the device, or a share of it."""
+        return device in self._in_use.get(device[:2], _NONE) or device in self._shares
+
+    def uses_of(self, device: DeviceId) -> tuple[DeviceUse, ...]:
+        """What claims have of the device."""
+        whole = (device,) if device in self._in_use.get(device[:2], _NONE) else ()
+        return (*whole, *self._shares.get(device, ()))
+
+    def can_use(self, uses: Collection[DeviceUse]) -> bool:
+        """Whether the devices are free for these uses beside what claims have."""
+        for use in uses:
+            device = device_of(use)
+            if not is_share(use):
+                if self.is_in_use(device):
+                    return False
+                continue
+            found = self.inventory.device(device)
+            beside = {*self.uses_of(device), *(each for each in uses if device_of(each) == device)}
+            if device in beside or (found is not None and not is_within(device, found, beside)):
+                return False
+        return True
 
     def special(self, pod_uid: str) -> Claim | None:
         """The claim that a scheduler made for the extended resources of the pod."""
@@ -114,7 +156,7 @@ class DeviceState:
 
     def offered(self, node: Node) -> dict[str, int]:
         """The extended resources that a node does not offer itself, each with the number of devices of its
-        class that only this node can use."""
+        class that only this node can use; a device in shares counts as often as it can be allocated."""
         missing = [each for each in self.devices.extended if not node.allocatable.get(each)]
         pools = self.inventory.pools(node) if missing else ()
         found = {name: self._of_class(self.devices.extended[name], pools, node) for name in missing}
@@ -124,9 +166,11 @@ class DeviceState:
         asked = Request(name=name, field="", device_class=name)
         if name not in self._classes:
             return 0
+        empty = Shares((), are_amounts_asked=False)
         return sum(
-            is_local(each) and match_of(self._matcher, self._classes, node, asked, each) is True
+            empty.most(asked, each.id, each.device, EXTENDED_SHARES_MAX)
             for each in candidates(pools)
+            if is_local(each) and match_of(self._matcher, self._classes, node, asked, each) is True
         )
 
     def claims_of(
@@ -139,8 +183,8 @@ class DeviceState:
         self,
         node: Node,
         *,
-        besides: frozenset[DeviceId] = frozenset(),
-        without: frozenset[DeviceId] = frozenset(),
+        besides: frozenset[DeviceUse] = frozenset(),
+        without: frozenset[DeviceUse] = frozenset(),
     ) -> NodeDevices:
         """What a node can use, if the devices `without` are not in use any more, and then `besides` are."""
         pools = self.inventory.pools(node)
@@ -153,7 +197,8 @@ class DeviceState:
 
     def allocate(self, claims: Sequence[Claim], place: NodeDevices) -> Answer:
         """Allocate for one pod those of its claims that have no allocation."""
-        return allocate_for_pod(claims, place, classes=self._classes, matcher=self._matcher)
+        answer = allocate_for_pod(claims, place, classes=self._classes, matcher=self._matcher)
+        return with_share_ids(answer, claims)
 
     def shared(
         self,
@@ -161,8 +206,8 @@ class DeviceState:
         sets: Sequence[ClaimSet],
         score: Callable[[int, Sequence[Node], Sequence[Allocation]], int],
         *,
-        besides: frozenset[DeviceId] = frozenset(),
-        without: frozenset[DeviceId] = frozenset(),
+        besides: frozenset[DeviceUse] = frozenset(),
+        without: frozenset[DeviceUse] = frozenset(),
     ) -> Iterator[Choice]:
         """What claims that members of a gang share can have; see there."""
         chooser = Chooser(
@@ -177,7 +222,8 @@ class DeviceState:
         specs = [
             (place, [each.spec for each in claims if each.allocation is None]) for place, claims in wanted
         ]
-        return allocate_on(specs, classes=self._classes, matcher=self._matcher)
+        answer = allocate_on(specs, classes=self._classes, matcher=self._matcher)
+        return with_share_ids(answer, [claim for _, claims in wanted for claim in claims])
 
     def free_for_any(self, kinds: PlainKinds, place: NodeDevices) -> tuple[int, ...] | None:
         """For each set of these kinds, how many free devices match one of them; see there."""

@@ -16,13 +16,15 @@ from msgspec import Struct
 from msgspec.msgpack import Encoder
 
 from phalanx.model.devices.allocator import NodeDevices, candidates, match_of
+from phalanx.model.devices.capacity import Amounts
 from phalanx.model.devices.claims import ALL_DEVICES, ClaimSpec, DeviceClasses, Request
 from phalanx.model.devices.limits import DEVICE_KINDS_TOGETHER_MAX
 from phalanx.model.devices.matching import Matcher
+from phalanx.model.devices.shares import Shares, ask_for_amounts
 from phalanx.model.pods import Toleration
 
-Kind = tuple[str, tuple[str, ...], tuple[Toleration, ...]]
-"""What a request asks for: class, expressions and tolerations. Its name does not matter."""
+Kind = tuple[str, tuple[str, ...], tuple[Toleration, ...], Amounts]
+"""What a request asks for: class, expressions, tolerations and capacity. Its name does not matter."""
 
 
 _encode: Final = Encoder(order="sorted").encode
@@ -78,8 +80,9 @@ def free_for_any(
     place: NodeDevices, kinds: PlainKinds, *, classes: DeviceClasses, matcher: Matcher
 ) -> tuple[int, ...] | None:
     """For each set of kinds, how many free devices match one of them; None if that does not tell what fits:
-    kinds share some of their devices, or devices share counters."""
+    kinds share some of their devices, devices share counters, or they are allocated in shares."""
     counts: Counter[int] = Counter()
+    shares = Shares(place.in_use, are_amounts_asked=ask_for_amounts(kinds.requests))
     for each in candidates(place.pools):
         if each.id in place.in_use or each.device.unsupported:
             continue
@@ -87,8 +90,8 @@ def free_for_any(
         for index, request in enumerate(kinds.requests):
             found = match_of(matcher, classes, place.node, request, each)
             if found is True and request.tolerates(each.device.taints):
-                matching |= 1 << index
-        if matching and each.device.consumes:
+                matching |= shares.most(request, each.id, each.device, 1) << index
+        if matching and (each.device.consumes or each.device.allows_shares):
             return None
         counts[matching] += bool(matching)
     if any(
@@ -100,4 +103,4 @@ def free_for_any(
 
 def _kind(request: Request) -> Kind:
     expressions = tuple(each.expression for each in request.selectors)
-    return request.device_class, expressions, request.tolerations
+    return request.device_class, expressions, request.tolerations, request.capacity

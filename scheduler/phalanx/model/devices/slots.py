@@ -3,7 +3,8 @@
 The members of a gang mostly have one claim each, made of one template. The number of them that the devices of
 a node allow is a capacity of the node, like a number of NUMA slots. It is exact if the search for one more
 member ends before its bound, and always if the devices that a request can have are interchangeable. Otherwise
-it is a lower bound: so many members do fit.
+it is a lower bound: so many members do fit. Of a device that allows several allocations, members have shares:
+they are counted in the same way.
 
 Nodes whose devices differ only in what no request and no constraint reads are counted once.
 """
@@ -30,6 +31,8 @@ from phalanx.model.devices.limits import (
 )
 from phalanx.model.devices.matching import Matcher
 from phalanx.model.devices.pools import Slice
+from phalanx.model.devices.shares import Shares, ask_for_amounts
+from phalanx.model.devices.uses import devices_used
 
 
 class Slots(Struct, frozen=True, gc=False):
@@ -56,6 +59,7 @@ class SlotCounter:
         self._attributes = tuple(
             dict.fromkeys(each.attribute for spec in claims for each in spec.constraints)
         )
+        self._are_amounts_asked = ask_for_amounts(self._requests)
         self._known: dict[Hashable, Slots] = {}
         self._shared_kinds: dict[tuple[int, str, bool], tuple[Slice, Hashable]] = {}
         """Of devices that several nodes can use: each of these nodes asks for them."""
@@ -66,21 +70,24 @@ class SlotCounter:
         if one.claims is None or not limit:
             return Slots(0, not one.is_undecided, reason=one.reason, is_error=one.is_error)
         found = tuple(candidates(place.pools))
+        shares = Shares(place.in_use, are_amounts_asked=self._are_amounts_asked)
         problems = tuple(pool.problem for pool in place.pools if pool.problem)
-        key = (limit, tuple(self._kind(place, each) for each in found), _counters(place), problems)
+        key = (limit, tuple(self._kind(place, shares, each) for each in found), _counters(place), problems)
         known = self._known.get(key)
         if known is None:
             if len(self._known) >= DEVICE_SLOTS_CACHE_MAX:
                 self._known.clear()
-            known = self._known[key] = self._count(place, found, one, limit)
+            known = self._known[key] = self._count(place, found, shares, one, limit)
         return known
 
-    def _count(self, place: NodeDevices, found: Sequence[Candidate], one: Answer, limit: int) -> Slots:
+    def _count(
+        self, place: NodeDevices, found: Sequence[Candidate], shares: Shares, one: Answer, limit: int
+    ) -> Slots:
         """Add members one by one; where that ends, search for an allocation of all and one more."""
-        count, most = 1, min(limit, self._bound(place, found))
+        count, most = 1, min(limit, self._bound(place, found, shares))
         last, now = one, place
         while count < most and last.claims is not None:
-            now = _without(now, last)
+            now = _without(now, last, count)
             last = allocate(now, self._claims, classes=self._classes, matcher=self._matcher)
             count += last.claims is not None
         reason, exact = last.reason, True
@@ -106,11 +113,15 @@ class SlotCounter:
             return Answer(reason="too many devices for an exact search", is_undecided=True)
         return allocate(place, self._claims * members, classes=self._classes, matcher=self._matcher)
 
-    def _bound(self, place: NodeDevices, found: Sequence[Candidate]) -> int:
-        """No more members fit than each request has free devices for, divided by its count."""
+    def _bound(self, place: NodeDevices, found: Sequence[Candidate], shares: Shares) -> int:
+        """No more members fit than each request has free devices or shares for, divided by its count."""
         free = [each for each in found if each.id not in place.in_use]
         most = [
-            sum(match_of(self._matcher, self._classes, place.node, request, each) is True for each in free)
+            sum(
+                shares.most(request, each.id, each.device, CLAIM_SEARCH_DEVICES_MAX)
+                for each in free
+                if match_of(self._matcher, self._classes, place.node, request, each) is True
+            )
             // sum(request.count for request in self._always(request))
             for request in self._requests
             if any(self._always(request))
@@ -124,7 +135,12 @@ class SlotCounter:
                 if some == (request,) and request.count != ALL_DEVICES and not request.admin_access:
                     yield request
 
-    def _kind(self, place: NodeDevices, each: Candidate) -> Hashable:
+    def _kind(self, place: NodeDevices, shares: Shares, each: Candidate) -> Hashable:
+        capacity = shares.kind(each.id, each.device)
+        own = self._kind_in(place, each)
+        return (own, capacity) if capacity else own
+
+    def _kind_in(self, place: NodeDevices, each: Candidate) -> Hashable:
         if each.slice.per_device or is_local(each):
             return self._kind_on(place, each)
         key = (id(each.slice), each.device.name, each.id in place.in_use)
@@ -151,16 +167,24 @@ class SlotCounter:
         )
 
 
-def _without(place: NodeDevices, answer: Answer) -> NodeDevices:
-    """The devices of the node after this allocation."""
-    taken = {each.device for claim in answer.claims or () for each in claim if not each.admin_access}
-    return structs.replace(place, in_use=frozenset(place.in_use) | taken)
+def _without(place: NodeDevices, answer: Answer, number: int) -> NodeDevices:
+    """The devices of the node after this allocation, that of a member with this number."""
+    named = [
+        structs.replace(each, share_id=f"{number} {each.share_id}") if each.share_id else each
+        for claim in answer.claims or ()
+        for each in claim
+    ]
+    return structs.replace(place, in_use=place.in_use.union(each.use for each in named if each.use))
 
 
 def _counters(place: NodeDevices) -> Hashable:
     """Everything on which counters depend: their pools, and what of them is in use."""
     return tuple(
-        (pool.id, place.node.name, tuple(sorted(each for each in place.in_use if each[:2] == pool.id)))
+        (
+            pool.id,
+            place.node.name,
+            tuple(sorted(devices_used(each for each in place.in_use if each[:2] == pool.id))),
+        )
         for pool in place.pools
         if pool.counter_sets
     )
