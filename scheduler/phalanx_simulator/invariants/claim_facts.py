@@ -93,10 +93,15 @@ def is_of_devices(name: str, node: NodeName, snapshot: Snapshot) -> bool:
 
 def devices_of(claim: Object) -> Iterator[Device]:
     """The devices that are allocated to a ResourceClaim, without those for administrators."""
+    return (device for device, _ in results_of(claim))
+
+
+def results_of(claim: Object) -> Iterator[tuple[Device, Object]]:
+    """The same devices, with what the allocation says of each."""
     allocation = (claim.get("status") or {}).get("allocation") or {}
     for each in (allocation.get("devices") or {}).get("results") or ():
         if not each.get("adminAccess"):
-            yield each["driver"], each["pool"], each["device"]
+            yield (each["driver"], each["pool"], each["device"]), each
 
 
 def consumers_of(claim: Object) -> Iterator[str]:
