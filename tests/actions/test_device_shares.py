@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Iterable
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 from phalanx.model.decisions import Bind
 from phalanx.model.devices.claims import AllocatedDevice
@@ -12,7 +14,8 @@ from phalanx.model.reasons import Reason
 
 from tests.actions.test_device_claims import World
 from tests.builders import Decided
-from tests.model.devices import DRIVER, device, request, slice_of
+from tests.examples import holds
+from tests.model.devices import DRIVER, claim_of, device, request, slice_of
 from tests.model.shares import UNIT, amounts, asks, shared
 
 
@@ -175,3 +178,48 @@ def test_whole_devices_and_shares_are_never_of_one_device() -> None:
     world.claiming("g", request(**asks(memory=1)))
     found = shares(world.decide(), "f", "g")
     assert len(found) == 1
+
+
+def asking(world: World, *memory: int) -> World:
+    """A gang `g` whose members ask for these amounts, each its own."""
+    world.gang("g", len(memory))
+    world.claiming("g")
+    for number, each in enumerate(memory):
+        name = f"g-{number}-gpu"
+        spec = claim_of(request(**asks(memory=each))).spec
+        world.device_claims[name] = replace(world.device_claims[name], spec=spec)
+    return world
+
+
+def one_node(*memory: int) -> World:
+    world = World()
+    world.nodes("a", 1, cpu=64)
+    world.device_slice("a-0", *[shared(f"d{index}", memory=each) for index, each in enumerate(memory)])
+    return world
+
+
+def test_members_with_shares_of_different_sizes_run_on_one_node() -> None:
+    found = shares(asking(one_node(80, 80), 5, *[20] * 7).decide(), "g")
+    assert sum(used(found).values()) == 8
+    assert not shares(asking(one_node(80, 80), 5, *[20] * 8).decide(), "g")
+
+
+@holds(15)
+@given(
+    devices=st.lists(st.integers(1, 9), min_size=1, max_size=3),
+    memory=st.lists(st.integers(1, 4), min_size=1, max_size=5),
+)
+def test_what_is_placed_fits_the_devices(devices: list[int], memory: list[int]) -> None:
+    """Always if so many of the largest fit, on devices that each have one of them."""
+    decided = asking(one_node(*devices), *memory).decide()
+    found = shares(decided, "g")
+    consumed: Counter[str] = Counter()
+    for _, each in found:
+        ((_, amount),) = each.consumed
+        consumed[each.device[2]] += int(amount)
+    assert all(consumed[f"d{index}"] <= each * UNIT for index, each in enumerate(devices))
+    assert len(found) in (0, len(memory))
+    if min(devices) >= max(memory) and sum(each // max(memory) for each in devices) >= len(memory):
+        assert found
+    if sum(devices) < sum(memory):
+        assert not found

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from phalanx.model.api import devices as api
 from phalanx.model.conversion.capacity import read_consumable
-from phalanx.model.devices.allocator import NodeDevices
 from phalanx.model.devices.capacity import CannotConsume, as_quantity, consumption
 from phalanx.model.devices.claims import devices_in_use
 from phalanx.model.devices.cluster import ClusterDevices, DeviceState, with_share_ids
@@ -293,19 +292,34 @@ def test_kinds_of_nodes_differ_in_what_is_free() -> None:
     assert counts == [2, 2, 1, 0]
 
 
-def test_different_claims_are_not_counted_together_where_devices_are_shared() -> None:
-    specs = [spec_of(request(**asks(memory=4))), spec_of(request(**asks(memory=2)))]
-    kinds = plain_kinds(specs)
+def joint(*wanted: dict[str, Any], published: Slice, in_use: frozenset[DeviceUse] = frozenset()) -> Any:
+    kinds = plain_kinds([spec_of(each) for each in wanted])
     assert kinds is not None
+    return free_for_any(place(published, in_use=in_use), kinds, classes=CLASSES, matcher=MATCHER)
 
-    def free(where: NodeDevices) -> tuple[int, ...] | None:
-        return free_for_any(where, kinds, classes=CLASSES, matcher=MATCHER)
 
-    assert free(place(slice_of(shared("d0", memory=10)))) is None
+def test_shares_of_several_kinds_are_as_many_as_of_the_largest() -> None:
+    four, two = request(**asks(memory=4)), request(**asks(memory=2))
+    eleven = slice_of(shared("d0", memory=11))
+    assert joint(four, two, published=eleven) == (2, 2, 2)
+    both = slice_of(shared("d0", memory=11), shared("d1", memory=4))
+    assert joint(four, two, published=both) == (3, 3, 3)
+    used = frozenset({use("d0", "a", memory=4)})
+    assert joint(four, two, published=eleven, in_use=used) == (1, 1, 1)
+    nearly = frozenset({use("d0", "a", memory=8)})
+    assert joint(four, two, published=eleven, in_use=nearly) == (0, 1, 1)
+    assert joint(four, request(count=2, **asks(memory=2)), published=both) is None
+    wide = request(**asks(memory=4)), request(**asks(memory=1, links=5))
+    assert joint(*wide, published=slice_of(shared("d0", memory=9, links=5))) == (1, 1, 1)
+    assert joint(*wide, published=slice_of(shared("d0", memory=4, links=5), shared("d1", memory=9))) is None
+
+
+def test_whole_devices_are_counted_by_what_they_have() -> None:
+    four, two = request(**asks(memory=4)), request(**asks(memory=2))
     small = {**device("d0"), "capacity": {"memory": {"value": "3"}}}
     large = {**device("d1"), "capacity": {"memory": {"value": "8"}}}
-    assert free(place(slice_of(large, large | {"name": "d2"}))) == (2, 2, 2)
-    assert free(place(slice_of(small, large))) is None
+    assert joint(four, two, published=slice_of(large, large | {"name": "d2"})) == (2, 2, 2)
+    assert joint(four, two, published=slice_of(small, large)) is None
 
 
 _Free = tuple[tuple[int, ...], ...]

@@ -26,12 +26,13 @@ from phalanx.framework.shared_choices import (
     SharedChoices,
     devices_of,
 )
-from phalanx.model.devices.allocator import NodeDevices
+from phalanx.model.devices.allocator import Candidate, NodeDevices
 from phalanx.model.devices.claims import (
     Allocation,
     Claim,
     ClaimGrant,
     ClaimSpec,
+    Request,
     special_uid,
 )
 from phalanx.model.devices.cluster import grants
@@ -123,7 +124,7 @@ class SessionDevices:
         known = self._joint.get((kinds, node.name))
         if known is None or known[0] != (taken, freed):
             place = self._state.on(node, besides=taken, without=freed)
-            known = ((taken, freed), self._state.free_for_any(kinds, place))
+            known = ((taken, freed), self._state.free_for_any(kinds, place, are_shares_counted=True))
             self._joint[kinds, node.name] = known
         return known[1]
 
@@ -470,16 +471,21 @@ class SessionDevices:
             for each in found
         )
 
+    def matching(
+        self, requests: Sequence[Request], node: Node
+    ) -> tuple[list[Candidate], frozenset[DeviceUse]]:
+        """The devices that one of the requests may have on the node, and what is in use there."""
+        place = self._place(node, self._taken(node.name), only_local=False)
+        return self._state.matching(requests, place), place.in_use
+
     def counts_with(
         self, kinds: PlainKinds, node: Node, ended: frozenset[DeviceUse]
     ) -> tuple[int, ...] | None:
-        """As `free_for_any`, if these devices were free as well."""
-        if not ended:
-            return self.free_for_any(kinds, (), node)
+        """As `free_for_any`, if these devices were free as well; None where there are shares: what they free
+        does not add up."""
         freed = self._freed(node.name) | ended
-        return self._state.free_for_any(
-            kinds, self._state.on(node, besides=self._taken(node.name), without=freed)
-        )
+        place = self._state.on(node, besides=self._taken(node.name), without=freed)
+        return self._state.free_for_any(kinds, place, are_shares_counted=False)
 
     def given_up(
         self, grants_of: Sequence[tuple[NodeName, ClaimGrant]]

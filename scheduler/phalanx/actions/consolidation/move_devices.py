@@ -1,13 +1,15 @@
 """The devices of claims in a plan of moves, as amounts of nodes.
 
 What claims ask for is counted for each set of kinds of requests (`joint_slots`), of which devices that end
-free as many as match one of the kinds: so the devices of several gangs add up. Where that does not tell what
-fits, on a node or for all claims, devices do not limit the plan; its check does.
+free as many as match one of the kinds: so the devices of several gangs add up. Devices in shares are counted
+by their capacity (`move_shares`). Where that does not tell what fits, on a node or for all claims, devices do
+not limit the plan; its check does.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 
 from phalanx.actions.consolidation.movable_gangs import Movable
+from phalanx.actions.consolidation.move_shares import MoveShares
 from phalanx.actions.demands.demand import Demand
 from phalanx.framework.device_needs import DEVICE_SLOT, Need
 from phalanx.framework.session import Session
@@ -37,8 +39,10 @@ class MoveDevices:
         self._free: Mapping[NodeName, Resources] = {}
         self._freed: Sequence[Mapping[NodeName, Resources]] = [{} for _ in units]
         if self._kinds is not None:
+            self._shares = MoveShares(session, needs.values())
             self._asked = {
-                name: self._amounts(self._kinds.asked(need.claims)) for name, need in needs.items()
+                name: {**self._amounts(self._kinds.asked(need.claims)), **self._shares.asked(need)}
+                for name, need in needs.items()
             }
             self._count(units, self._kinds)
 
@@ -72,14 +76,22 @@ class MoveDevices:
             if name not in unknown
         }
         plenty = [PLENTY for _ in kinds.sets]
-        self._free = {name: self._amounts(before.get(name) or plenty) for name in nodes}
+        self._free = {
+            name: {**self._amounts(before.get(name) or plenty), **self._shares.free(name)} for name in nodes
+        }
+        no_more = [0 for _ in kinds.sets]
         self._freed = [
             {
-                node: self._amounts(
-                    _difference(before[node], devices.counts_with(kinds, nodes[node].node, some))
-                )
+                node: {
+                    **self._amounts(
+                        _difference(before[node], devices.counts_with(kinds, nodes[node].node, some))
+                        if node in before
+                        else no_more
+                    ),
+                    **self._shares.freed(node, tuple(some)),
+                }
                 for node, some in each.items()
-                if node in before
+                if node in nodes
             }
             for each in ended
         ]

@@ -7,6 +7,7 @@ from msgspec import Struct, structs
 
 from phalanx.model.devices.allocator import (
     Answer,
+    Candidate,
     NodeDevices,
     allocate_on,
     candidates,
@@ -225,9 +226,29 @@ class DeviceState:
         answer = allocate_on(specs, classes=self._classes, matcher=self._matcher)
         return with_share_ids(answer, [claim for _, claims in wanted for claim in claims])
 
-    def free_for_any(self, kinds: PlainKinds, place: NodeDevices) -> tuple[int, ...] | None:
+    def free_for_any(
+        self, kinds: PlainKinds, place: NodeDevices, *, are_shares_counted: bool
+    ) -> tuple[int, ...] | None:
         """For each set of these kinds, how many free devices match one of them; see there."""
-        return free_for_any(place, kinds, classes=self._classes, matcher=self._matcher)
+        return free_for_any(
+            place,
+            kinds,
+            classes=self._classes,
+            matcher=self._matcher,
+            are_shares_counted=are_shares_counted,
+        )
+
+    def matching(self, requests: Sequence[Request], place: NodeDevices) -> list[Candidate]:
+        """The devices that one of these requests may have, if they are free."""
+        return [
+            each
+            for each in candidates(place.pools)
+            if any(
+                request.tolerates(each.device.taints)
+                and match_of(self._matcher, self._classes, place.node, request, each) is True
+                for request in requests
+            )
+        ]
 
     def slots(self, claims: Sequence[ClaimSpec]) -> SlotCounter:
         """Counts the members with these claims that fit on nodes."""

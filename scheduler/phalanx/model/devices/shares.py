@@ -1,6 +1,6 @@
 """What is free of devices whose capacity several allocations consume, while claims are allocated."""
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 
 from phalanx.model.devices.capacity import Amounts, CannotConsume, Consumable, consumption, how_many, is_free
 from phalanx.model.devices.claims import Request
@@ -45,6 +45,24 @@ class Shares:
             return limit
         used = self._consumed.get(device, _NOTHING)
         return 0 if wanted is None else min(limit, how_many(capacity, wanted, used))
+
+    def most_together(self, requests: Sequence[Request], device: DeviceId, found: Device, limit: int) -> int:
+        """How many claims can have the device if each consumes as much as the largest of these requests, at
+        most `limit`: so many shares fit, whichever requests they are for."""
+        if not found.allows_shares:
+            return min(self.most(request, device, found, 1) for request in requests)
+        capacity, largest = capacity_of(device[0], found), dict[str, int]()
+        for request in requests:
+            try:
+                wanted = consumption(capacity, request.capacity)
+            except CannotConsume:
+                wanted = None
+            if wanted is None:
+                return 0
+            for name, amount in wanted:
+                largest[name] = max(largest.get(name, 0), int(amount))
+        amounts = tuple((name, str(amount)) for name, amount in largest.items())
+        return min(limit, how_many(capacity, amounts, self._consumed.get(device, _NOTHING)))
 
     def take(self, request: Request, device: DeviceId, found: Device) -> Amounts:
         """Take a share, which fits; return what it consumes."""
