@@ -27,7 +27,7 @@ _CORE_POLICIES: Final = (
 )
 """The default of the one with steps of 1500Mi is not a multiple: an old slice, which is not checked again."""
 
-_MEMORY: Final = ("1Gi", "5Gi", "6Gi", "12Gi", "25Gi", "40Gi", "0", "0.5", "100000000000000000")
+_MEMORY: Final = ("1Gi", "5Gi", "6Gi", "12Gi", "25Gi", "40Gi", "0", "0.5", "9223372036854775807")
 _CORES: Final = ("100m", "250m", "300m", "1", "2500m", "3", "4", "0", "1u")
 _IDS: Final = tuple(f"00000000-0000-4000-8000-00000000000{digit}" for digit in range(10))
 

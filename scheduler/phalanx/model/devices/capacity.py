@@ -22,7 +22,6 @@ UNBOUNDED: Final = 1 << 20
 """As a number of shares: more than are ever allocated."""
 
 _UNIT: Final = 10**9
-_MILLI: Final = 10**6
 _INT64_MAX: Final = (1 << 63) - 1
 _PARTS: Final = (("m", 10**6), ("u", 10**3), ("n", 1))
 _MULTIPLES: Final = (("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10), ("", 1))
@@ -119,16 +118,13 @@ def _in_steps(amount: int, policy: Policy, name: str) -> int:
         return least
     if policy.step is None:
         return amount
-    unit = _unit(policy)
-    if unit == _MILLI and not _is_milli(amount):
-        raise CannotConsume(f"capacity {name}: the request is not a multiple of a thousandth")
-    if unit == _UNIT and amount > _INT64_MAX * _UNIT:
+    if amount > _INT64_MAX * _UNIT:
         raise CannotConsume(f"capacity {name}: the request is too large")
-    first, step = _rounded(least, unit), max(1, _rounded(int(policy.step), unit))
-    steps = -(-(_rounded(amount, unit) - first) // step)
+    first, step = _whole(least), max(1, _whole(int(policy.step)))
+    steps = -(-(_whole(amount) - first) // step)
     if first + step * steps > _INT64_MAX:
         raise CannotConsume(f"capacity {name}: the next step after the request is too large")
-    return (first + step * steps) * unit
+    return (first + step * steps) * _UNIT
 
 
 def _violates(amount: int, policy: Policy | None) -> bool:
@@ -138,24 +134,13 @@ def _violates(amount: int, policy: Policy | None) -> bool:
     if policy.maximum is not None and amount > int(policy.maximum):
         return True
     if policy.step is not None:
-        unit = _unit(policy)
-        if unit == _MILLI and not _is_milli(amount):
-            return True
-        least, step = _rounded(int(policy.minimum or 0), unit), max(1, _rounded(int(policy.step), unit))
-        return (_rounded(amount, unit) - least) % step != 0
+        least, step = _whole(int(policy.minimum or 0)), max(1, _whole(int(policy.step)))
+        return (_whole(amount) - least) % step != 0
     is_range = policy.minimum is not None or policy.maximum is not None
     return not is_range and bool(policy.values) and amount not in map(int, policy.values)
 
 
-def _unit(policy: Policy) -> int:
-    """Kubernetes counts steps in thousandths if all amounts of the range are representable, else in ones."""
-    bounds = [int(each) for each in (policy.minimum, policy.maximum, policy.step) if each is not None]
-    return _MILLI if all(map(_is_milli, bounds)) else _UNIT
-
-
-def _is_milli(amount: int) -> bool:
-    return amount % _MILLI == 0 and abs(amount // _MILLI) <= _INT64_MAX
-
-
-def _rounded(amount: int, unit: int) -> int:
-    return -(-amount // unit)
+def _whole(amount: int) -> int:
+    """Steps are counted in whole numbers, rounded up: DRAFractionalCapacityRange is off in Kubernetes 1.37,
+    unless its minimum compatibility version is set to 1.37 too."""
+    return -(-amount // _UNIT)
