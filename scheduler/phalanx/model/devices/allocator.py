@@ -165,7 +165,7 @@ class _Search:
         if self._claim(0):
             return Answer(
                 claims=tuple(
-                    tuple(_allocated(each, f"{number}-{index}") for index, each in enumerate(chosen))
+                    tuple(_allocated(each, number, index) for index, each in enumerate(chosen))
                     for number, chosen in enumerate(self._chosen)
                 ),
                 candidates=tuple(tuple(each.candidate for each in chosen) for chosen in self._chosen),
@@ -271,7 +271,9 @@ class _Search:
             if each.device.unsupported:
                 self._left_out = _unsupported(each)
                 continue
-            kind = self._kind_now(each)
+            kind = self._kind(each)
+            if self._shares.matter or each.device.allows_shares or each.device.consumable:
+                kind = (kind, self._shares.kind(each.id, each.device))
             if kind in failed or not self._try(claim, request, each):
                 continue
             if self._go_on(claim, position, request, have, index + 1):
@@ -305,37 +307,37 @@ class _Search:
             raise _Stop(
                 f"undecided after {CLAIM_SEARCH_STEPS_MAX} tried devices", is_error=False, is_undecided=True
             )
-        is_all, is_share = request.count == ALL_DEVICES, each.device.allows_shares
+        device, is_all = each.device, request.count == ALL_DEVICES
         if self._is_taken(claim, request, each) or not (is_all or self._has_capacity(request, each)):
             return False
         # The counters of a device are used once, by its first share.
-        counted = not (is_share and self._shares.is_shared(each.id))
-        if counted and not self._counters.take(each.pool.id, each.device):
+        counted = not (device.allows_shares and self._shares.is_shared(each.id))
+        if counted and not self._counters.take(each.pool.id, device):
             return False
-        if not request.tolerates(each.device.taints) or not self._add(claim, request, each):
+        is_right = request.tolerates(device.taints)
+        if is_right and not self._constraints[claim].add(request, device):
+            if is_all:
+                raise _Stop(f"{request.field}: a constraint does not allow all devices, such as {each.id[2]}")
+            is_right = False
+        elif is_right and is_all and not self._has_capacity(request, each):
+            self._constraints[claim].remove(request, device)
+            is_right = False
+        if not is_right:
             if counted:
-                self._counters.give_back(each.pool.id, each.device)
+                self._counters.give_back(each.pool.id, device)
             return False
-        consumed = self._shares.take(request, each.id, each.device) if is_share else None
-        if not is_share:
+        consumed = None
+        if device.allows_shares:
+            consumed = self._shares.take(request, each.id, device)
+        else:
             self._taken.setdefault(each.id, set()).add(claim)
         self._chosen[claim].append(_Chosen(request, each, consumed, counted))
         return True
 
-    def _add(self, claim: int, request: Request, each: Candidate) -> bool:
-        """Add the device to the constraints of the claim."""
-        is_all = request.count == ALL_DEVICES
-        if not self._constraints[claim].add(request, each.device):
-            if is_all:
-                raise _Stop(f"{request.field}: a constraint does not allow all devices, such as {each.id[2]}")
-            return False
-        if is_all and not self._has_capacity(request, each):
-            self._constraints[claim].remove(request, each.device)
-            return False
-        return True
-
     def _has_capacity(self, request: Request, each: Candidate) -> bool:
         """Whether enough of the capacity of the device is free."""
+        if not (each.device.consumable or self._shares.matter):
+            return True
         try:
             return self._shares.fits(request, each.id, each.device)
         except CannotConsume as wrong:
@@ -348,21 +350,18 @@ class _Search:
         except CannotConsume as wrong:
             raise _cannot(request, each, wrong) from wrong
 
-    def _kind_now(self, each: Candidate) -> Hashable:
-        """The kind with what is free of the device."""
-        capacity = self._shares.kind(each.id, each.device)
-        return (self._kind(each), capacity) if capacity else self._kind(each)
 
-
-def _allocated(chosen: _Chosen, number: str) -> AllocatedDevice:
+def _allocated(chosen: _Chosen, claim: int, position: int) -> AllocatedDevice:
     """As it is answered. A share has a number in place of an ID, until it is known whose claim this is."""
     request, each = chosen.request, chosen.candidate
+    if chosen.consumed is None:
+        return AllocatedDevice(request.name, each.id, admin_access=request.admin_access)
     return AllocatedDevice(
         request.name,
         each.id,
         admin_access=request.admin_access,
-        share_id="" if chosen.consumed is None else number,
-        consumed=chosen.consumed or (),
+        share_id=f"{claim}-{position}",
+        consumed=chosen.consumed,
     )
 
 

@@ -1,6 +1,7 @@
 """What is free of devices whose capacity several allocations consume, while claims are allocated."""
 
 from collections.abc import Hashable, Iterable, Sequence
+from typing import Final
 
 from phalanx.model.devices.capacity import Amounts, CannotConsume, Consumable, consumption, how_many, is_free
 from phalanx.model.devices.claims import Request
@@ -17,9 +18,12 @@ class Shares:
         """`are_amounts_asked`: whether a request asks for amounts of capacity. Else the capacity of most
         devices does not matter."""
         shares = shares_by_device(in_use)
-        self._consumed = {device: consumed_together(uses) for device, uses in shares.items()}
-        self._count = {device: len(uses) for device, uses in shares.items()}
-        self._are_amounts_asked = are_amounts_asked
+        self._consumed: dict[DeviceId, dict[str, int]] = {}
+        self._count: dict[DeviceId, int] = {}
+        for device, uses in shares.items():
+            self._consumed[device], self._count[device] = consumed_together(uses), len(uses)
+        self.matter: Final = are_amounts_asked or bool(shares)
+        """Whether the capacity of devices may matter that do not say so themselves."""
 
     def is_shared(self, device: DeviceId) -> bool:
         """Whether a share of the device is in use or taken."""
@@ -82,11 +86,7 @@ class Shares:
         self._count[device] = self._count.get(device, 0) + sign
 
     def kind(self, device: DeviceId, found: Device) -> Hashable:
-        """Equal for devices that can take each other's place as far as capacity matters; empty where it does
-        not."""
-        is_known = device in self._consumed
-        if not (found.allows_shares or found.consumable or self._are_amounts_asked or is_known):
-            return ()
+        """Equal for devices that can take each other's place as far as capacity matters."""
         used = self._consumed.get(device, _NOTHING)
         amounts = tuple(sorted((name, amount) for name, amount in used.items() if amount))
         return found.allows_shares, capacity_of(device[0], found), self.is_shared(device), amounts

@@ -136,9 +136,10 @@ class SlotCounter:
                     yield request
 
     def _kind(self, place: NodeDevices, shares: Shares, each: Candidate) -> Hashable:
-        capacity = shares.kind(each.id, each.device)
         own = self._kind_in(place, each)
-        return (own, capacity) if capacity else own
+        if not (each.device.allows_shares or each.device.consumable or shares.matter):
+            return own
+        return own, shares.kind(each.id, each.device)
 
     def _kind_in(self, place: NodeDevices, each: Candidate) -> Hashable:
         if each.slice.per_device or is_local(each):
