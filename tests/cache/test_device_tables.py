@@ -224,9 +224,11 @@ def share(amount: int, share_id: str = "own") -> AllocatedDevice:
     return AllocatedDevice("r", DEVICE, share_id=share_id, consumed=(("memory", str(amount * 10**9)),))
 
 
-def share_of_another(amount: int, *, name: str = "other", users: tuple[str, ...] = ()) -> Applied:
+def share_of_another(
+    amount: int, *, name: str = "other", share_id: str = "", users: tuple[str, ...] = ()
+) -> Applied:
     """A claim to which another scheduler has allocated a share."""
-    result = RESULT | {"shareID": name, "consumedCapacity": {"memory": str(amount)}}
+    result = RESULT | {"shareID": share_id or name, "consumedCapacity": {"memory": str(amount)}}
     status = {
         "allocation": {"devices": {"results": [result]}},
         "reservedFor": [{"resource": "pods", "name": user, "uid": user} for user in users],
@@ -252,6 +254,10 @@ _NAME = "device gpu-0 of pool n1 of driver gpu.example.com"
         ),
         ([share_of_another(3), share_of_another(4, name="third")], f"{_NAME} has less capacity left"),
         ([share_of_another(3), share_of_another(3, name="third")], ""),
+        (
+            [share_of_another(4, share_id="one"), share_of_another(4, name="third", share_id="one")],
+            f"{_NAME} has less capacity left",
+        ),
         ([claim("uid-other", name="other", allocated=True)], f"{_NAME} is in use by another claim"),
         (
             [slice_event("gpu-0", generation=2, capacity={"memory": {"value": "10"}})],

@@ -253,6 +253,19 @@ def test_what_claims_have_is_known_by_device() -> None:
     assert state.on(node()).in_use == {use("d0", "s0", memory=4), use("d0", "s1", memory=4)}
 
 
+def test_shares_with_one_id_are_different_shares_of_two_claims() -> None:
+    """As another scheduler may write them."""
+    result = {"request": "r", "driver": DRIVER, "pool": "n", "device": "d0"}
+    written = [result | {"shareID": "s", "consumedCapacity": {"memory": "4"}}]
+    claim = claim_of(request(), status={"allocation": {"devices": {"results": written}}})
+    other = msgspec.structs.replace(claim, name="other", uid="uid-other")
+    published = slice_of(shared("d0", memory=10))
+    state = DeviceState(ClusterDevices(slices=(published,), claims=(claim, other), classes=CLASSES), MATCHER)
+    assert len(state.uses_of((DRIVER, "n", "d0"))) == 2
+    wanted = claim_of(request(**asks(memory=3)))
+    assert state.allocate([wanted], state.on(node())).claims is None
+
+
 def test_an_extended_resource_counts_the_shares_of_its_devices() -> None:
     published = slice_of(shared("d0", {"default": "3"}, memory=10), device("d1"))
     extended = {"example.com/gpu": "gpu"}

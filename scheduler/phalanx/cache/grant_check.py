@@ -67,15 +67,16 @@ class GrantCheck:
             return f"{name} has a taint since the decision that {claim} does not tolerate"
         return ""
 
-    def _uses_of_others(self, claim: Claim, each: AllocatedDevice) -> set[DeviceUse]:
+    def _uses_of_others(self, claim: Claim, each: AllocatedDevice) -> list[DeviceUse]:
         """What other claims, and other requests of the claim, have of the device."""
         own = (claim.namespace, claim.name)
-        found: set[DeviceUse] = set()
+        found: list[DeviceUse] = []
         for key in self._users.of_device(each.device):
             user = self._claim(key)
             if user is not None and (key != own or each.share_id):
-                found.update(use for use in devices_in_use((user,)) if device_of(use) == each.device)
-        return found - {each.use} if each.share_id else found
+                uses = (use for use in devices_in_use((user,)) if device_of(use) == each.device)
+                found += uses if key != own else (use for use in uses if use != each.use)
+        return found
 
 
 def _devices(allocation: Allocation) -> set[tuple[str, DeviceId, str]]:

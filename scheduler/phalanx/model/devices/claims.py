@@ -174,6 +174,20 @@ def devices_in_use(claims: Iterable[Claim]) -> Iterator[DeviceUse]:
     return uses_of(claim.allocation for claim in claims if claim.allocation is not None)
 
 
+def distinct_uses(claims: Iterable[Claim]) -> Iterator[DeviceUse]:
+    """The same. Shares to which other schedulers gave one ID are different uses."""
+    seen: set[DeviceUse] = set()
+    for claim in claims:
+        for each in claim.allocation.devices if claim.allocation is not None else ():
+            use = each.use
+            if use is not None and each.share_id:
+                if use in seen:
+                    use = share_of(each.device, f"{each.share_id} of {claim.uid}", each.consumed)
+                seen.add(use)
+            if use is not None:
+                yield use
+
+
 def uses_of(allocations: Iterable[Allocation]) -> Iterator[DeviceUse]:
     """What allocations use."""
     for allocation in allocations:

@@ -23,7 +23,7 @@ from phalanx.model.devices.claims import (
     ClaimSpec,
     DeviceClass,
     Request,
-    devices_in_use,
+    distinct_uses,
 )
 from phalanx.model.devices.joint_slots import PlainKinds, free_for_any
 from phalanx.model.devices.limits import EXTENDED_SHARES_MAX
@@ -119,7 +119,7 @@ class DeviceState:
         self._claims = {(each.namespace, each.name): each for each in devices.claims}
         self._special = {each.owner: each for each in devices.claims if each.is_special}
         in_use: dict[PoolId, set[DeviceUse]] = {}
-        for each in devices_in_use(devices.claims):
+        for each in distinct_uses(devices.claims):
             in_use.setdefault((each[0], each[1]), set()).add(each)
         self._in_use = {pool: frozenset(used) for pool, used in in_use.items()}
         self._shares = shares_by_device(each for used in in_use.values() for each in used)
