@@ -223,3 +223,20 @@ def test_what_is_placed_fits_the_devices(devices: list[int], memory: list[int]) 
         assert found
     if sum(devices) < sum(memory):
         assert not found
+
+
+def test_gangs_with_shared_claims_do_not_choose_one_share_too_many() -> None:
+    """Each claim fits each device, and two fit none of them."""
+    world = World()
+    world.nodes("a", 2, cpu=4)
+    for name in ("a-0", "a-1"):
+        world.device_slice(name, shared("x", memory=10))
+    for name in "fgh":
+        world.gang(name, 2)
+        world.sharing(name, f"of-{name}")
+        claim = world.device_claims[f"of-{name}"]
+        spec = claim_of(request(**asks(memory=6))).spec
+        world.device_claims[claim.name] = replace(claim, spec=spec)
+    found = shares(world.decide(), "f", "g", "h")
+    assert len(found) == 4
+    assert len({each.device for _, each in found}) == len({each.share_id for _, each in found}) == 2

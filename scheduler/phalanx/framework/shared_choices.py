@@ -10,7 +10,7 @@ from phalanx.model.devices.claims import Allocation, Claim, uses_of
 from phalanx.model.devices.cluster import DeviceState
 from phalanx.model.devices.limits import SHARED_CHOICES_MAX
 from phalanx.model.devices.shared_claims import ClaimSet
-from phalanx.model.devices.uses import DeviceUse, devices_used
+from phalanx.model.devices.uses import DeviceUse, device_of, devices_used, is_share
 from phalanx.model.names import NodeName
 from phalanx.model.nodes import Node, NodeState
 from phalanx.model.pods import Pod
@@ -80,7 +80,7 @@ class SharedChoices:
         """The devices of these claims; those for which there are not enough have none.
 
         The devices are those on whose nodes all pods fit, else most. `key` identifies the use.
-        The choice remains while none of its devices is taken.
+        The choice remains while none of its devices is taken, not even in part.
         """
         known = [each.allocation or self._made.get(each.uid) for each in use.claims]
         missing = [number for number, found in enumerate(known) if found is None]
@@ -105,8 +105,12 @@ class SharedChoices:
         if (last.taken, last.freed) == (taken, freed):
             return last.chosen
         found = [last.chosen[uid] for uid in missing if uid in last.chosen]
-        is_free = devices_used(devices_of(found)).isdisjoint(devices_used(taken))
-        return last.chosen if len(found) == len(missing) and is_free else {}
+        uses = devices_of(found)
+        in_shares = devices_used(filter(is_share, uses))
+        is_taken = bool(uses & taken) or (
+            bool(in_shares) and not in_shares.isdisjoint(map(device_of, taken - last.taken))
+        )
+        return last.chosen if len(found) == len(missing) and not is_taken else {}
 
     def _best(
         self,
