@@ -3,12 +3,16 @@
 from typing import Any, Final
 
 import pytest
+from hypothesis import HealthCheck, given
 from phalanx.model.devices.matching import Matcher
 from phalanx.model.resources import billionths
 
-from tests.oracle.device_clusters import DRIVERS, POD, cluster, document
+from tests.examples import holds
+from tests.oracle.clusters import Case
+from tests.oracle.device_clusters import DRIVERS, cluster, document
 from tests.oracle.device_comparison import compare, shown
 from tests.oracle.plugins import Plugins
+from tests.oracle.share_clusters import POD, cases_with_shares
 
 MATCHER: Final = Matcher()
 STEPS: Final = {"default": "2", "validRange": {"min": "2", "max": "8", "step": "3"}}
@@ -44,6 +48,14 @@ def is_feasible(plugins: Plugins, policy: Policy, asked: str | None, used: int) 
     found = compare(plugins, objects, POD, MATCHER)
     assert not found.problem, shown(found)
     return bool(found.answer.feasible)
+
+
+@pytest.mark.slow
+@holds(25, suppress_health_check=list(HealthCheck))
+@given(case=cases_with_shares())
+def test_random_clusters_with_shares(plugins: Plugins, case: Case) -> None:
+    found = compare(plugins, case.objects, POD, MATCHER)
+    assert not found.problem, shown(found)
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ a selector without a value for a device, or all devices of a pool that is incomp
 
 from collections.abc import Hashable, Iterator, Sequence
 from functools import cached_property
+from typing import Final
 
 from msgspec import Struct
 
@@ -34,6 +35,9 @@ from phalanx.model.devices.shares import Shares, ask_for_amounts, fits_empty
 from phalanx.model.devices.uses import DeviceUse
 from phalanx.model.nodes import Node
 from phalanx.model.pods import Term
+
+NOT_ENOUGH: Final = "not enough free devices match"
+"""Why there is no allocation if nothing else is to be said."""
 
 
 class Candidate(Struct, frozen=True, gc=False, eq=False):
@@ -171,7 +175,7 @@ class _Search:
                 candidates=tuple(tuple(each.candidate for each in chosen) for chosen in self._chosen),
             )
         unused = next((pool.problem for place in self._places for pool in place.pools if pool.problem), "")
-        return Answer(reason=self._left_out or unused or "not enough free devices match")
+        return Answer(reason=self._left_out or unused or NOT_ENOUGH)
 
     # --- what is known before the search ------------------------------------------------------------------
 

@@ -50,6 +50,30 @@ class Shares:
         used = self._consumed.get(device, _NOTHING)
         return 0 if wanted is None else min(limit, how_many(capacity, wanted, used))
 
+    def is_error(self, request: Request, device: DeviceId, found: Device) -> bool:
+        """Whether the request cannot be compared with the device: then no device is tried any more."""
+        try:
+            self.fits(request, device, found)
+        except CannotConsume:
+            return True
+        return False
+
+    def wanted(self, request: Request, device: DeviceId, found: Device) -> dict[str, int] | None:
+        """What a share for the request consumes; None if there is none."""
+        try:
+            amounts = consumption(capacity_of(device[0], found), request.capacity)
+        except CannotConsume:
+            return None
+        return None if amounts is None else {name: int(amount) for name, amount in amounts}
+
+    def left(self, device: DeviceId, found: Device) -> dict[str, int]:
+        """What is free of each capacity of the device."""
+        used = self._consumed.get(device, _NOTHING)
+        return {
+            each.name: max(0, int(each.value) - used.get(each.name, 0))
+            for each in capacity_of(device[0], found)
+        }
+
     def most_together(self, requests: Sequence[Request], device: DeviceId, found: Device, limit: int) -> int:
         """How many claims can have the device if each consumes as much as the largest of these requests, at
         most `limit`: so many shares fit, whichever requests they are for."""

@@ -14,6 +14,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from msgspec import Struct, structs
 
 from phalanx.model.devices.allocator import (
+    NOT_ENOUGH,
     Answer,
     Candidate,
     NodeDevices,
@@ -29,8 +30,9 @@ from phalanx.model.devices.limits import (
     DEVICE_SLOTS_CACHE_MAX,
     SHARED_KINDS_CACHE_MAX,
 )
-from phalanx.model.devices.matching import Matcher
+from phalanx.model.devices.matching import Match, Matcher, MatchError
 from phalanx.model.devices.pools import Slice
+from phalanx.model.devices.share_bounds import Matching, are_counted_alone, most_by_capacity, sole_request
 from phalanx.model.devices.shares import Shares, ask_for_amounts
 from phalanx.model.devices.uses import devices_used
 
@@ -60,6 +62,7 @@ class SlotCounter:
             dict.fromkeys(each.attribute for spec in claims for each in spec.constraints)
         )
         self._are_amounts_asked = ask_for_amounts(self._requests)
+        self._sole = sole_request(self._claims)
         self._known: dict[Hashable, Slots] = {}
         self._shared_kinds: dict[tuple[int, str, bool], tuple[Slice, Hashable]] = {}
         """Of devices that several nodes can use: each of these nodes asks for them."""
@@ -84,7 +87,12 @@ class SlotCounter:
         self, place: NodeDevices, found: Sequence[Candidate], shares: Shares, one: Answer, limit: int
     ) -> Slots:
         """Add members one by one; where that ends, search for an allocation of all and one more."""
-        count, most = 1, min(limit, self._bound(place, found, shares))
+        matching = self._matching(place, found)
+        uses_shared_pools = any(self._may_have(place, each) and not is_local(each) for each in found)
+        count, most = 1, min(limit, self._bound(matching, shares))
+        if self._sole is not None and self._are_counted_alone(self._sole, place, found, matching, shares):
+            reason = "" if most == limit else NOT_ENOUGH
+            return Slots(most, is_exact=True, reason=reason, uses_shared_pools=uses_shared_pools)
         last, now = one, place
         while count < most and last.claims is not None:
             now = _without(now, last, count)
@@ -101,7 +109,7 @@ class SlotCounter:
             count,
             exact,
             reason="" if count == limit else reason,
-            uses_shared_pools=any(self._may_have(place, each) and not is_local(each) for each in found),
+            uses_shared_pools=uses_shared_pools,
         )
 
     def _allocate(self, place: NodeDevices, members: int) -> Answer:
@@ -113,20 +121,41 @@ class SlotCounter:
             return Answer(reason="too many devices for an exact search", is_undecided=True)
         return allocate(place, self._claims * members, classes=self._classes, matcher=self._matcher)
 
-    def _bound(self, place: NodeDevices, found: Sequence[Candidate], shares: Shares) -> int:
-        """No more members fit than each request has free devices or shares for, divided by its count."""
+    def _matching(self, place: NodeDevices, found: Sequence[Candidate]) -> Matching:
+        """The free devices for each request that every member makes."""
         free = [each for each in found if each.id not in place.in_use]
-        most = [
-            sum(
-                shares.most(request, each.id, each.device, CLAIM_SEARCH_DEVICES_MAX)
-                for each in free
-                if match_of(self._matcher, self._classes, place.node, request, each) is True
-            )
-            // sum(request.count for request in self._always(request))
+        return [
+            (request, count, [each for each in free if self._match(place, request, each) is True])
             for request in self._requests
-            if any(self._always(request))
+            if (count := sum(each.count for each in self._always(request)))
         ]
-        return min(most, default=CLAIM_SEARCH_DEVICES_MAX)
+
+    def _are_counted_alone(
+        self,
+        sole: Request,
+        place: NodeDevices,
+        found: Sequence[Candidate],
+        matching: Matching,
+        shares: Shares,
+    ) -> bool:
+        """Whether the bound is the count."""
+        return are_counted_alone(sole, matching[0][2], shares) and not any(
+            isinstance(self._match(place, sole, each), MatchError) for each in found
+        )
+
+    def _match(self, place: NodeDevices, request: Request, each: Candidate) -> Match:
+        return match_of(self._matcher, self._classes, place.node, request, each)
+
+    def _bound(self, matching: Matching, shares: Shares) -> int:
+        """No more members fit than each request has free devices or shares for, divided by its count, nor
+        than shared devices have capacity for."""
+        limit = CLAIM_SEARCH_DEVICES_MAX
+        most = [
+            sum(shares.most(request, each.id, each.device, limit) for each in some) // count
+            for request, count, some in matching
+        ]
+        together = most_by_capacity(matching, shares)
+        return min([*most, limit if together is None else together]) if most else limit
 
     def _always(self, request: Request) -> Iterator[Request]:
         """The same request, as often as every member makes it."""
