@@ -227,9 +227,9 @@ def test_a_pod_takes_a_device_of_its_node_if_others_need_those_of_the_network(
             "team/g-0-gpu: spec.devices.requests[0].exactly.selectors[0].cel: does not compile",
         ),
         (
-            request(capacity={"requests": {"memory": "1Gi"}}),
+            request(derivedAttributes=[{"name": "a/b", "expression": "1"}]),
             Reason.UNSUPPORTED_FIELD,
-            "spec.resourceClaims[0]: ResourceClaim team/g-0-gpu: spec.devices.requests[0].exactly.capacity",
+            "spec.resourceClaims[0]: ResourceClaim team/g-0-gpu: spec.devices.requests[0].exactly.derived",
         ),
     ],
 )

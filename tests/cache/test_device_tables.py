@@ -217,6 +217,87 @@ def test_decided_devices_are_checked_before_the_bind(event: Any, problem: str) -
         assert cache.device_conflict(found, ON_N1) == ""
 
 
+SHARED = {"allowMultipleAllocations": True, "capacity": {"memory": {"value": "10"}}}
+
+
+def share(amount: int, share_id: str = "own") -> AllocatedDevice:
+    return AllocatedDevice("r", DEVICE, share_id=share_id, consumed=(("memory", str(amount * 10**9)),))
+
+
+def share_of_another(
+    amount: int, *, name: str = "other", share_id: str = "", users: tuple[str, ...] = ()
+) -> Applied:
+    """A claim to which another scheduler has allocated a share."""
+    result = RESULT | {"shareID": share_id or name, "consumedCapacity": {"memory": str(amount)}}
+    status = {
+        "allocation": {"devices": {"results": [result]}},
+        "reservedFor": [{"resource": "pods", "name": user, "uid": user} for user in users],
+    }
+    written = {
+        "metadata": {"namespace": "team", "name": name, "uid": f"uid-{name}"},
+        "spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}},
+        "status": status,
+    }
+    return Applied(msgspec.convert(written, ResourceClaim))
+
+
+_NAME = "device gpu-0 of pool n1 of driver gpu.example.com"
+
+
+@pytest.mark.parametrize(
+    ("events", "problem"),
+    [
+        ([share_of_another(6)], ""),
+        (
+            [share_of_another(7)],
+            f"{_NAME} has less capacity left since the decision than ResourceClaim team/c needs",
+        ),
+        ([share_of_another(3), share_of_another(4, name="third")], f"{_NAME} has less capacity left"),
+        ([share_of_another(3), share_of_another(3, name="third")], ""),
+        (
+            [share_of_another(4, share_id="one"), share_of_another(4, name="third", share_id="one")],
+            f"{_NAME} has less capacity left",
+        ),
+        ([claim("uid-other", name="other", allocated=True)], f"{_NAME} is in use by another claim"),
+        (
+            [slice_event("gpu-0", generation=2, capacity={"memory": {"value": "10"}})],
+            f"{_NAME} does not allow several allocations any more",
+        ),
+        (
+            [
+                share_of_another(6),
+                slice_event("gpu-0", generation=2, **SHARED | {"capacity": {"memory": {"value": "9"}}}),
+            ],
+            f"{_NAME} has less capacity left",
+        ),
+        ([slice_event("gpu-7", generation=2)], f"{_NAME} is gone"),
+    ],
+)
+def test_decided_shares_are_checked_before_the_bind(events: list[Any], problem: str) -> None:
+    cache = new_cache(pod())
+    grant = replace(GRANT, allocation=Allocation((share(4),), NodeChoice(node="n1")))
+    cache.apply_all(
+        [slice_event("gpu-0", **SHARED), claim(), Assumed(PodUid("p"), NodeName("n1"), grants=(grant,))]
+    )
+    found = cache.pod(PodUid("p"))
+    assert found is not None
+    assert cache.device_conflict(found, ON_N1) == ""
+    for event in events:
+        cache.apply(event)
+    cache.check_invariants()
+    said = cache.device_conflict(found, ON_N1)
+    assert said.startswith(problem) if problem else said == ""
+
+
+def test_a_share_that_is_given_back_frees_capacity() -> None:
+    cache = new_cache()
+    cache.apply(share_of_another(3, users=("a", "b")))
+    assert not cache.apply(share_of_another(3, users=("a", "b"))).devices_freed
+    assert cache.apply(share_of_another(3, users=("a",))).devices_freed
+    assert cache.apply(Deleted("ResourceClaim", "team", "other")).devices_freed
+    cache.check_invariants()
+
+
 def test_an_earlier_allocation_is_checked_before_the_bind_on_its_nodes() -> None:
     cache = new_cache(pod())
     grant = replace(GRANT, allocation=None)

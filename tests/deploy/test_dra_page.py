@@ -23,25 +23,34 @@ Document = dict[str, Any]
 
 
 def test_every_yaml_block_is_an_example() -> None:
-    assert PAGE.count("```yaml") == len(BLOCKS) == 3
+    assert PAGE.count("```yaml") == len(BLOCKS) == 4
 
 
 def test_members_get_two_large_devices_of_one_numa_node(tmp_path: Path) -> None:
     """Node b has only devices that are too small, and each NUMA node of the others has two that are not."""
     template, job = yaml.safe_load_all(BLOCKS["claims.yaml"])
-    made = []
-    for index in range(4):
-        pod = _pod(job, index)
-        name = f"{pod['metadata']['name']}-gpus-x"
-        pod["status"] = {"resourceClaimStatuses": [{"name": "gpus", "resourceClaimName": name}]}
-        owner = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": pod["metadata"]["uid"]}
-        meta = {"name": name, "namespace": "default", "ownerReferences": [{**owner, "controller": True}]}
-        made += [pod, _object("ResourceClaim", meta, template["spec"]["spec"])]
+    made = _members(job, template, "gpus", 4)
     slices = [_gpus("a", "80Gi"), _gpus("b", "40Gi"), _gpus("c", "80Gi")]
     binds = _binds(tmp_path, job, [*made, *slices, _class("gpu.example.com")])
     assert sorted(bind.node for bind in binds) == ["a", "a", "c", "c"]
     devices = [sorted(each.device[2] for each in _devices(bind)) for bind in binds]
     assert sorted(devices) == [["gpu-0", "gpu-2"]] * 2 + [["gpu-1", "gpu-3"]] * 2
+
+
+def test_members_have_shares_of_devices(tmp_path: Path) -> None:
+    """Four of 20Gi fit a device; the small one on node b takes two."""
+    template, job = yaml.safe_load_all(BLOCKS["shares.yaml"])
+    shared = {"allowMultipleAllocations": True}
+    slices = [
+        _slice("a", "gpu.example.com", [_gpu(0, "80Gi") | shared], {"nodeName": "a"}),
+        _slice("b", "gpu.example.com", [_gpu(0, "79Gi") | shared], {"nodeName": "b"}),
+    ]
+    made = _members(job, template, "gpu", 8)
+    assert not _binds(tmp_path, job, [*made, *slices, _class("gpu.example.com")])
+    slices[1] = _slice("b", "gpu.example.com", [_gpu(0, "80Gi") | shared], {"nodeName": "b"})
+    binds = _binds(tmp_path, job, [*made, *slices, _class("gpu.example.com")])
+    assert sorted(bind.node for bind in binds) == ["a"] * 4 + ["b"] * 4
+    assert len({each.share_id for bind in binds for each in _devices(bind)}) == 8
 
 
 def test_members_share_the_channel_that_reaches_enough_nodes(tmp_path: Path) -> None:
@@ -77,8 +86,8 @@ def _binds(folder: Path, job: Document, objects: list[Document]) -> list[Bind]:
     (folder / "all.json").write_text(json.dumps(items))
     found = read_manifests([str(folder / "all.json")]).objects
     config = SchedulerConfig()
-    (placement,) = decide(StaticCluster(found, config=config, now=0).snapshot(), config).placements
-    return list(placement.binds)
+    placements = decide(StaticCluster(found, config=config, now=0).snapshot(), config).placements
+    return [bind for placement in placements for bind in placement.binds]
 
 
 def _devices(bind: Bind) -> list[Any]:
@@ -104,15 +113,34 @@ def _slice(pool: str, driver: str, devices: list[Document], where: Document) -> 
 
 
 def _gpus(node: str, memory: str) -> Document:
-    devices = [
-        {
-            "name": f"gpu-{index}",
-            "attributes": {"numa": {"int": index % 2}},
-            "capacity": {"memory": {"value": memory}},
-        }
-        for index in range(4)
-    ]
+    devices = [_gpu(index, memory) for index in range(4)]
     return _slice(node, "gpu.example.com", devices, {"nodeName": node})
+
+
+def _gpu(index: int, memory: str) -> Document:
+    return {
+        "name": f"gpu-{index}",
+        "attributes": {"numa": {"int": index % 2}},
+        "capacity": {"memory": {"value": memory}},
+    }
+
+
+def _members(job: Document, template: Document, entry: str, count: int) -> list[Document]:
+    """Pods of the Job with the claims that its template makes."""
+    made = []
+    for index in range(count):
+        pod = _pod(job, index)
+        name = f"{pod['metadata']['name']}-{entry}-x"
+        pod["status"] = {"resourceClaimStatuses": [{"name": entry, "resourceClaimName": name}]}
+        owner = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": pod["metadata"]["uid"]}
+        meta = {
+            "name": name,
+            "namespace": "default",
+            "uid": f"uid-{name}",
+            "ownerReferences": [{**owner, "controller": True}],
+        }
+        made += [pod, _object("ResourceClaim", meta, template["spec"]["spec"])]
+    return made
 
 
 def _pod(job: Document, index: int) -> Document:

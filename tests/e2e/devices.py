@@ -13,6 +13,7 @@ API = "resource.k8s.io/v1"
 PATH = f"/apis/{API}"
 DRIVER = "gpu.example.com"
 FABRIC = "fabric.example.com"
+SLICED = "sliced.example.com"
 
 
 def _object(kind: str, name: str, spec: Manifest, *, space: str = "") -> Manifest:
@@ -48,13 +49,24 @@ def fabric_slice(name: str) -> Manifest:
     return _object("ResourceSlice", name, spec)
 
 
-def _wanted(device_class: str) -> Manifest:
-    return {"devices": {"requests": [{"name": "device", "exactly": {"deviceClassName": device_class}}]}}
+def sliced_gpu(node: str) -> Manifest:
+    """A GPU of a node that several claims can have."""
+    pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+    policy = {"default": "10Gi", "validRange": {"min": "10Gi", "step": "10Gi"}}
+    memory = {"value": "80Gi", "requestPolicy": policy}
+    device = {"name": "gpu", "allowMultipleAllocations": True, "capacity": {"memory": memory}}
+    spec = {"driver": SLICED, "nodeName": node, "pool": pool, "devices": [device]}
+    return _object("ResourceSlice", f"sliced-{node}", spec)
 
 
-def template(name: str, *, space: str, device_class: str) -> Manifest:
-    """A template for claims to one device."""
-    return _object("ResourceClaimTemplate", name, {"spec": _wanted(device_class)}, space=space)
+def _wanted(device_class: str, **more: Any) -> Manifest:
+    exactly = {"deviceClassName": device_class, **more}
+    return {"devices": {"requests": [{"name": "device", "exactly": exactly}]}}
+
+
+def template(name: str, *, space: str, device_class: str, **more: Any) -> Manifest:
+    """A template for claims to one device; `more` are fields of the request."""
+    return _object("ResourceClaimTemplate", name, {"spec": _wanted(device_class, **more)}, space=space)
 
 
 def claim(name: str, *, space: str, device_class: str) -> Manifest:

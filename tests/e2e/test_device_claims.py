@@ -3,6 +3,8 @@
 ResourceSlices are as a driver publishes them. No kubelet prepares devices.
 """
 
+from collections import Counter
+
 import pytest
 from phalanx.kube.claim_documents import FINALIZER
 from phalanx_controlplane.controlplane import ControlPlane
@@ -12,11 +14,15 @@ from tests.e2e.devices import (
     DRIVER,
     FABRIC,
     PATH,
+    SLICED,
     allocated_devices,
     channel,
     claiming_gang,
     claims_in,
     create_devices,
+    device_class,
+    sliced_gpu,
+    template,
     until,
 )
 from tests.e2e.pod_history import PodHistory, watching
@@ -27,6 +33,7 @@ pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("e2e")]
 
 SPACE = "devices"
 NODES = [f"node-{index:04d}" for index in range(4)]
+QUARTER = {"name": "gpu", "resourceClaimTemplateName": "quarter"}
 OWN = {"name": "gpu", "resourceClaimTemplateName": "one-gpu"}
 SHARED = {"name": "rack", "resourceClaimName": "rack"}
 
@@ -117,6 +124,39 @@ async def check_failed_preparation(plane: ControlPlane, history: PodHistory) -> 
     await merge(plane, path, {"spec": {"devices": [channel()]}})
 
 
+async def check_shares(plane: ControlPlane, history: PodHistory) -> None:
+    """A gang gets all shares of the GPUs that kube-scheduler has not given to its pod."""
+    before = len(history.bound)
+    await create(
+        plane,
+        device_class("sliced", SLICED),
+        *map(sliced_gpu, NODES),
+        template("quarter", space=SPACE, device_class="sliced", capacity={"requests": {"memory": "11Gi"}}),
+    )
+    (_, foreign) = claiming_gang("foreign", space=SPACE, size=1, claims=[QUARTER])
+    foreign["metadata"]["labels"] = {}
+    foreign["spec"]["schedulerName"] = "default-scheduler"
+    await create(plane, foreign)
+    await history.until_bound(before + 1, timeout=120)
+    await create(plane, *claiming_gang("third", space=SPACE, size=15, claims=[QUARTER]))
+    await history.until_bound(before + 16, timeout=120)
+    results = {
+        claim["metadata"]["ownerReferences"][0]["name"]: result
+        for claim in await claims_in(plane, SPACE)
+        for result in claim.get("status", {}).get("allocation", {}).get("devices", {}).get("results", ())
+    }
+    of_device = Counter(each["pool"] for each in results.values())
+    assert of_device == dict.fromkeys(NODES, 4)
+    assert len({each["shareID"] for each in results.values()}) == 16
+    # Written as kube-scheduler writes it.
+    (theirs,) = [each for name, each in results.items() if name == "foreign-0"]
+    for each in results.values():
+        assert each.keys() == theirs.keys()
+        assert each["consumedCapacity"] == theirs["consumedCapacity"] == {"memory": "20Gi"}
+    await delete_pods(plane, history, "third")
+    await delete(plane, f"/api/v1/namespaces/{SPACE}/pods/foreign-0")
+
+
 async def test_a_gang_gets_its_devices_and_gives_them_back(shared_cluster: Cluster) -> None:
     plane = shared_cluster.plane
     await create_cluster(plane, count=len(NODES), cpu=4, space=SPACE)
@@ -138,6 +178,7 @@ async def test_a_gang_gets_its_devices_and_gives_them_back(shared_cluster: Clust
         await report(plane, "attached")
         await history.until_bound(16, timeout=120)
         await delete_pods(plane, history, "second")
+        await check_shares(plane, history)
 
         async def is_all_given_back() -> bool:
             (*made, _) = left = await claims_in(plane, SPACE)

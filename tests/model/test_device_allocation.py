@@ -219,17 +219,6 @@ def test_devices_with_binding_conditions_are_allocated_with_them_after_those_of_
     ]
 
 
-@pytest.mark.parametrize("field", ["allowMultipleAllocations"])
-def test_devices_that_are_not_supported_yet_are_left_and_named(field: str) -> None:
-    special = {**device("d0"), field: True}
-    where = place(slice_of(special, device("d1")))
-    assert allocated(where, spec_of(request())) == (("d1",),)
-    for wanted in (request(count=2), request(allocationMode="All")):
-        found = answered(where, spec_of(wanted))
-        assert found.reason == f"ResourceSlice s: spec.devices[0].{field}: not supported yet"
-        assert not found.is_error
-
-
 def test_a_search_ends_at_its_bound() -> None:
     """Pairs of equal attributes that no two devices have, among many that all differ in another one."""
     devices = [device(f"d{index}", example_com__numa=index, serial=index) for index in range(64)]

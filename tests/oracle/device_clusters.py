@@ -9,11 +9,14 @@ from hypothesis import strategies as st
 
 from tests.oracle.clusters import POD, READY, ZONE, Case
 from tests.oracle.containers import rarely
+from tests.oracle.shared_devices import asked_capacity, share_in_use, shared_capacity
 
 __all__ = ["POD", "cases_with_devices"]
 
 Document = dict[str, Any]
 Draw = st.DrawFn
+Name = tuple[str, str, str]
+"""Driver, pool and device."""
 
 API: Final = "resource.k8s.io/v1"
 DRIVERS: Final = ("one.example.com", "two.example.com")
@@ -34,6 +37,7 @@ _SELECTORS: Final = (
     f'has({_CAPACITIES}.memory) && {_CAPACITIES}.memory.compareTo(quantity("40Gi")) >= 0',
     'device.capacity[device.driver].?memory.orValue(quantity("0")).isLessThan(quantity("50G"))',
     '!("example.com" in device.attributes)',
+    "device.allowMultipleAllocations == false",
     f'{_ONE}.exists(name, name == "fast")',
     f"{_ONE}.fast",
 )
@@ -72,6 +76,10 @@ _TOLERATION: Final = st.one_of(
 _CONSTRAINT_ATTRIBUTES: Final = ("example.com/numa", "example.com/root", "one.example.com/model")
 
 
+def _is_shared(device: Document) -> bool:
+    return bool(device.get("allowMultipleAllocations"))
+
+
 def document(kind: str, name: str, *, api: str = API, namespaced: bool = False, **parts: Any) -> Document:
     namespace = {"namespace": "default"} if namespaced else {}
     metadata = {"name": name, "uid": f"{kind}-{name}", **namespace, **parts.pop("metadata", {})}
@@ -85,17 +93,15 @@ def cases_with_devices(draw: Draw) -> Case:
     slices = [each for name in nodes for each in draw(_pool_of_node(name))]
     for number in range(draw(st.sampled_from((0, 0, 1, 2)))):
         slices += draw(_network_pool(f"net{number}", nodes))
-    devices = [
-        (each["spec"]["driver"], each["spec"]["pool"]["name"], device["name"])
-        for each in slices
-        for device in each["spec"].get("devices", ())
-    ]
+    published = [(each["spec"], device) for each in slices for device in each["spec"].get("devices", ())]
+    devices = [(spec["driver"], spec["pool"]["name"], device["name"]) for spec, device in published]
+    shared = [name for name, (_, device) in zip(devices, published, strict=True) if _is_shared(device)]
     rules = [draw(_taint_rule("rule", nodes))] if rarely(draw, 4) else []
-    busy = [draw(_used_claim(index, nodes, devices)) for index in range(draw(st.integers(0, 3)))]
+    busy = [draw(_used_claim(index, nodes, devices, shared)) for index in range(draw(st.integers(0, 3)))]
     claims = [draw(_claim(f"c{index}")) for index in range(draw(st.sampled_from((1, 1, 1, 2, 3))))]
     for claim in claims:
         if rarely(draw, 6) and devices:
-            claim["status"] = draw(_status(nodes, devices, [f"pod-{claim['metadata']['name']}"]))
+            claim["status"] = draw(_status(nodes, devices, shared, [f"pod-{claim['metadata']['name']}"]))
     return Case(objects=cluster(nodes, [*slices, *rules, *busy], claims), hard_weight=1)
 
 
@@ -203,6 +209,8 @@ def _slice(spec: Document, driver: str, pool: str, generation: int, wanted: int)
 @st.composite
 def _device(draw: Draw, name: str, *, counters: bool = False) -> Document:
     found: Document = {"name": name, "attributes": draw(_ATTRIBUTES), "capacity": draw(_CAPACITY)}
+    if rarely(draw, 3):
+        found |= {"allowMultipleAllocations": True, "capacity": draw(shared_capacity())}
     if rarely(draw, 5):
         found["taints"] = [draw(_TAINT)]
     if rarely(draw, 5):
@@ -262,6 +270,8 @@ def _exactly(draw: Draw) -> Document:
         found["count"] = draw(st.sampled_from((1, 1, 1, 2, 3)))
     if rarely(draw, 4):
         found["tolerations"] = [draw(_TOLERATION)]
+    if rarely(draw, 3):
+        found["capacity"] = draw(asked_capacity())
     return found
 
 
@@ -275,22 +285,25 @@ def _constraint(draw: Draw, requests: list[Document]) -> Document:
 
 
 @st.composite
-def _used_claim(draw: Draw, index: int, nodes: list[str], devices: list[tuple[str, str, str]]) -> Document:
+def _used_claim(
+    draw: Draw, index: int, nodes: list[str], devices: list[Name], shared: list[Name]
+) -> Document:
     """A claim of another pod."""
-    status = draw(_status(nodes, devices, [f"other-{index}"])) if devices else {}
+    status = draw(_status(nodes, devices, shared, [f"other-{index}"])) if devices else {}
     spec = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "any"}}]}}
     return document("ResourceClaim", f"used-{index}", namespaced=True, spec=spec, status=status)
 
 
 @st.composite
 def _status(
-    draw: Draw, nodes: list[str], devices: list[tuple[str, str, str]], consumers: list[str]
+    draw: Draw, nodes: list[str], devices: list[Name], shared: list[Name], consumers: list[str]
 ) -> Document:
     chosen = draw(st.lists(st.sampled_from(devices), min_size=1, max_size=2, unique=True))
     results = [
-        {"request": "r", "driver": driver, "pool": pool, "device": device}
+        {"request": "r", "driver": name[0], "pool": name[1], "device": name[2]}
         | ({"adminAccess": True} if rarely(draw, 5) else {})
-        for driver, pool, device in chosen
+        | (draw(share_in_use()) if (name in shared) != rarely(draw, 8) else {})
+        for name in chosen
     ]
     allocation: Document = {"devices": {"results": results}}
     if not rarely(draw, 4):

@@ -16,6 +16,11 @@ Draw = st.DrawFn
 DRIVER: Final = "one.example.com"
 GPU, NIC, OTHER = "example.com/gpu", "example.com/nic", "example.com/other"
 IMPLICIT: Final = "deviceclass.resource.kubernetes.io/gpus"
+SHARED: Final = "shared gpu"
+_IN_SHARES: Final = {
+    "allowMultipleAllocations": True,
+    "capacity": {"memory": {"value": "5", "requestPolicy": {"default": "2"}}},
+}
 _KIND: Final = f'device.attributes["{DRIVER}"].kind'
 _AMOUNTS: Final = st.fixed_dictionaries(
     {},
@@ -32,7 +37,9 @@ _AMOUNTS: Final = st.fixed_dictionaries(
 def cases_with_extended_resources(draw: Draw) -> Case:
     """At most three nodes. Few pods request a resource that nothing offers."""
     nodes = [f"n{index}" for index in range(draw(st.integers(1, 3)))]
-    kinds = {name: draw(st.lists(st.sampled_from(("gpu", "gpu", "nic")), max_size=5)) for name in nodes}
+    kinds = {
+        name: draw(st.lists(st.sampled_from(("gpu", "gpu", "nic", SHARED)), max_size=5)) for name in nodes
+    }
     taken = [(name, f"d{index}") for name in nodes for index in range(len(kinds[name])) if rarely(draw, 5)]
     objects = (
         document("Namespace", "default", api="v1"),
@@ -81,7 +88,9 @@ def _class(name: str, kind: str, resource: str | None, second: int) -> Document:
 
 def _slice(node: str, kinds: list[str]) -> Document:
     devices = [
-        {"name": f"d{index}", "attributes": {"kind": {"string": kind}}} for index, kind in enumerate(kinds)
+        {"name": f"d{index}", "attributes": {"kind": {"string": "gpu" if kind == SHARED else kind}}}
+        | (_IN_SHARES if kind == SHARED else {})
+        for index, kind in enumerate(kinds)
     ]
     pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
     spec = {"driver": DRIVER, "nodeName": node, "pool": pool, "devices": devices}

@@ -50,6 +50,8 @@ def _allocated(claim: Document, devices: Sequence[AllocatedDevice]) -> Document:
         {"request": each.request}
         | dict(zip(("driver", "pool", "device"), each.device, strict=True))
         | ({"adminAccess": True} if each.admin_access else {})
+        | ({"shareID": each.share_id} if each.share_id else {})
+        | ({"consumedCapacity": {name: f"{it}n" for name, it in each.consumed}} if each.consumed else {})
         for each in devices
     ]
     return {**claim, "status": {"allocation": {"devices": {"results": results}}}}
@@ -62,7 +64,12 @@ def _asking(pod: Document, claim: str) -> Document:
 
 _REQUEST: Final = st.fixed_dictionaries(
     {"deviceClassName": st.sampled_from(("any", "any", "one")), "count": st.sampled_from((1, 1, 2))},
-    optional={"tolerations": st.just([{"operator": "Exists"}])},
+    optional={
+        "tolerations": st.just([{"operator": "Exists"}]),
+        "capacity": st.sampled_from(({"memory": "5Gi"}, {"cores": "1"}, {})).map(
+            lambda amounts: {"requests": amounts}
+        ),
+    },
 )
 _CLAIMS: Final = st.lists(st.lists(_REQUEST, min_size=1, max_size=2), min_size=2, max_size=3)
 

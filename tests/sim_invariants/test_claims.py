@@ -109,6 +109,61 @@ def test_a_device_of_two_claims_violates_until_one_gives_it_back() -> None:
     assert violations(history, DevicesHaveOneUser) == ["S27"]
 
 
+def shared_device(stage: Stage, memory: str, *, generation: int = 1) -> None:
+    """A slice with the device "x", which has this much memory."""
+    device = {"name": "x", "allowMultipleAllocations": True, "capacity": {"memory": {"value": memory}}}
+    made = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceSlice",
+        "metadata": {"name": f"s{generation}"},
+        "spec": {"driver": "d", "pool": {"name": "p", "generation": generation}, "devices": [device]},
+    }
+    stage.client.create(SLICES, "", made)
+
+
+def share(stage: Stage, name: str, amount: str, *, share_id: str = "") -> None:
+    """A claim with a share of the device."""
+    device_claim(stage, name)
+    result = {"driver": "d", "pool": "p", "device": "x", "request": "r", "shareID": share_id or name}
+    consumed = {"memory": amount, "other": "7"}
+    allocation = {"devices": {"results": [{**result, "consumedCapacity": consumed}]}}
+    stage.client.update_status(Key(DEVICE_CLAIMS, "default", name), allocation=allocation, reservedFor=[])
+
+
+@pytest.mark.parametrize(
+    ("memory", "amounts", "wrong"),
+    [
+        ("1Gi", ("512Mi", "512Mi"), []),
+        ("1G", ("512Mi", "512Mi"), ["S27"]),
+        ("1", ("300m", "600m", "101m"), ["S27"]),
+        ("1", ("300m", "600m", "100m"), []),
+    ],
+)
+def test_shares_consume_no_more_than_the_device_has(
+    memory: str, amounts: tuple[str, ...], wrong: list[str]
+) -> None:
+    async def history(stage: Stage) -> None:
+        serve(stage.server)
+        shared_device(stage, "9Ti")
+        shared_device(stage, memory, generation=2)
+        for index, amount in enumerate(amounts):
+            share(stage, f"c{index}", amount)
+
+    assert violations(history, DevicesHaveOneUser) == wrong
+
+
+def test_a_share_beside_a_whole_device_and_a_second_share_of_one_id_violate() -> None:
+    async def history(stage: Stage) -> None:
+        serve(stage.server)
+        shared_device(stage, "4")
+        share(stage, "a", "1")
+        share(stage, "b", "1", share_id="a")
+        allocate(stage, "b")
+        device_claim(stage, "c", "x")
+
+    assert violations(history, DevicesHaveOneUser) == ["S27", "S27"]
+
+
 @pytest.mark.parametrize(
     ("devices", "users", "on", "wrong"),
     [

@@ -10,13 +10,14 @@ from typing import Any
 from phalanx.cache.leftover_claims import holders
 from phalanx.cache.table import Key
 from phalanx.model.devices.claims import Claim, devices_in_use
-from phalanx.model.devices.pools import DeviceId, DeviceTaint, PoolId, Slice, TaintRule, with_taints
+from phalanx.model.devices.pools import Device, DeviceId, PoolId, Slice, TaintRule, with_taints
+from phalanx.model.devices.uses import DeviceUse, devices_used
 
-_Taints = Mapping[DeviceId, tuple[DeviceTaint, ...]]
+_Devices = Mapping[DeviceId, Device]
 
 
 class ClaimUsers:
-    """Claims by the devices that they use up, and by the pods for which they are held."""
+    """Claims by the devices that they use, and by the pods for which they are held."""
 
     def __init__(self) -> None:
         self._of_device: dict[DeviceId, set[Key]] = {}
@@ -25,13 +26,13 @@ class ClaimUsers:
     def replace(self, key: Key, old: Claim | None, new: Claim | None) -> None:
         """A claim was added, changed or removed."""
         for index, before, after in (
-            (self._of_device, _devices(old), _devices(new)),
+            (self._of_device, devices_used(_devices(old)), devices_used(_devices(new))),
             (self._of_holder, holders(old), holders(new)),
         ):
             _move(index, key, before, after)
 
     def of_device(self, device: DeviceId) -> Iterable[Key]:
-        """The claims that use up the device."""
+        """The claims that use the device up, or have shares of it."""
         return self._of_device.get(device, ())
 
     def of_holder(self, uid: str) -> Iterable[Key]:
@@ -56,7 +57,7 @@ def frees(old: Claim | None, new: Claim | None) -> bool:
     return not (_devices(old) <= _devices(new) and set(old.reserved_for) <= set(new.reserved_for))
 
 
-def _devices(claim: Claim | None) -> set[DeviceId]:
+def _devices(claim: Claim | None) -> set[DeviceUse]:
     return set() if claim is None else set(devices_in_use((claim,)))
 
 
@@ -75,7 +76,7 @@ class PublishedDevices:
     def __init__(self, rules: Callable[[], Iterable[TaintRule]]) -> None:
         self._rules = rules
         self._slices: dict[PoolId, dict[Key, Slice]] = {}
-        self._known: dict[PoolId, _Taints] = {}
+        self._known: dict[PoolId, _Devices] = {}
 
     def replace(self, key: Key, old: Slice | None, new: Slice | None) -> None:
         """A slice was added, changed or removed."""
@@ -93,19 +94,19 @@ class PublishedDevices:
         """A taint rule was added, changed or removed."""
         self._known.clear()
 
-    def taints(self, device: DeviceId) -> tuple[DeviceTaint, ...] | None:
-        """The taints of a device; None if it is not published."""
+    def device(self, device: DeviceId) -> Device | None:
+        """A device with its taints; None if it is not published."""
         pool = device[:2]
         known = self._known.get(pool)
         if known is None and pool in self._slices:
-            known = self._known[pool] = self._taints(pool)
+            known = self._known[pool] = self._of(pool)
         return known.get(device) if known is not None else None
 
-    def _taints(self, pool: PoolId) -> _Taints:
+    def _of(self, pool: PoolId) -> _Devices:
         slices, rules = self._slices[pool], tuple(self._rules())
         newest = max(each.generation for each in slices.values())
         return {
-            (*pool, device.name): device.taints
+            (*pool, device.name): device
             for _, each in sorted(slices.items())
             if each.generation == newest
             for device in with_taints(each, rules).devices
@@ -118,4 +119,4 @@ class PublishedDevices:
             rebuilt.replace(key, None, each)
         assert self._slices == rebuilt._slices, "slices of pools differ"
         for pool, known in self._known.items():
-            assert known == rebuilt._taints(pool), f"taints of the devices of {pool} differ"
+            assert known == rebuilt._of(pool), f"the devices of {pool} differ"

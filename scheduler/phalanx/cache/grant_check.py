@@ -12,8 +12,11 @@ from phalanx.model.devices.claims import (
     Claim,
     ClaimGrant,
     Request,
+    devices_in_use,
 )
 from phalanx.model.devices.pools import DeviceId
+from phalanx.model.devices.shares import is_within
+from phalanx.model.devices.uses import DeviceUse, device_of
 from phalanx.model.nodes import Node
 
 _UNSEEN: Final = "its allocation is not known to be written yet"
@@ -66,20 +69,35 @@ class GrantCheck:
 
     def _device_conflict(self, claim: Claim, each: AllocatedDevice) -> str:
         name = f"device {each.device[2]} of pool {each.device[1]} of driver {each.device[0]}"
-        own = (claim.namespace, claim.name)
-        if not each.admin_access and any(user != own for user in self._users.of_device(each.device)):
+        others = self._uses_of_others(claim, each)
+        if each.use is not None and (each.device in others or (others and not each.share_id)):
             return f"{name} is in use by another claim since the decision"
-        taints = self._published.taints(each.device)
-        if taints is None:
+        device = self._published.device(each.device)
+        if device is None:
             return f"{name} is gone"
+        if each.share_id and not device.allows_shares:
+            return f"{name} does not allow several allocations any more"
+        if each.use is not None and others and not is_within(each.device, device, [*others, each.use]):
+            return f"{name} has less capacity left since the decision than {claim} needs"
         request = _request(claim, each.request)
-        if request is not None and not request.tolerates(taints):
+        if request is not None and not request.tolerates(device.taints):
             return f"{name} has a taint since the decision that {claim} does not tolerate"
         return ""
 
+    def _uses_of_others(self, claim: Claim, each: AllocatedDevice) -> list[DeviceUse]:
+        """What other claims, and other requests of the claim, have of the device."""
+        own = (claim.namespace, claim.name)
+        found: list[DeviceUse] = []
+        for key in self._users.of_device(each.device):
+            user = self._claim(key)
+            if user is not None and (key != own or each.share_id):
+                uses = (use for use in devices_in_use((user,)) if device_of(use) == each.device)
+                found += uses if key != own else (use for use in uses if use != each.use)
+        return found
 
-def _devices(allocation: Allocation) -> set[tuple[str, DeviceId]]:
-    return {(each.request, each.device) for each in allocation.devices}
+
+def _devices(allocation: Allocation) -> set[tuple[str, DeviceId, str]]:
+    return {(each.request, each.device, each.share_id) for each in allocation.devices}
 
 
 def _request(claim: Claim, name: str) -> Request | None:

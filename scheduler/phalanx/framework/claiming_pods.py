@@ -7,7 +7,7 @@ from msgspec import Struct
 from phalanx.framework.device_needs import Need
 from phalanx.framework.shared_choices import devices_of
 from phalanx.model.devices.claims import ALL_DEVICES, Claim, ClaimGrant, ClaimSpec
-from phalanx.model.devices.pools import DeviceId
+from phalanx.model.devices.uses import DeviceUse
 from phalanx.model.extended_resources import SpecialClaim
 from phalanx.model.names import PodUid
 from phalanx.model.nodes import Node
@@ -40,7 +40,7 @@ def granted_by_pod(wanted: ClaimingPods, granted: Sequence[ClaimGrant]) -> Grant
     }
 
 
-def devices_granted(granted: Granted) -> frozenset[DeviceId]:
+def devices_granted(granted: Granted) -> frozenset[DeviceUse]:
     """The devices of all grants."""
     return devices_of([each.allocation for some in granted.values() for each in some if each.allocation])
 

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from phalanx.framework.claiming_pods import Granted
 from phalanx.model.devices.claims import Allocation
-from phalanx.model.devices.pools import DeviceId
+from phalanx.model.devices.uses import DeviceUse
 from phalanx.model.names import NodeName
 
 
@@ -14,9 +14,9 @@ class DeviceChanges:
     """What a cycle has changed so far. Devices that several nodes can use are under EVERYWHERE."""
 
     def __init__(self) -> None:
-        self.taken: dict[NodeName, frozenset[DeviceId]] = {}
+        self.taken: dict[NodeName, frozenset[DeviceUse]] = {}
         """By node, the devices that claims got."""
-        self.freed: dict[NodeName, frozenset[DeviceId]] = {}
+        self.freed: dict[NodeName, frozenset[DeviceUse]] = {}
         """By node, the devices of pods that are assumed to have ended."""
         self.shared: dict[str, Allocation] = {}
         """By UID of the claim, what claims got that several pods use."""
@@ -26,5 +26,5 @@ class Granting(Struct, frozen=True):
     """Devices for some pods on a node: the grants, and the changes that they cause."""
 
     granted: Granted
-    taken: Mapping[NodeName, frozenset[DeviceId]]
+    taken: Mapping[NodeName, frozenset[DeviceUse]]
     shared: Mapping[str, Allocation]

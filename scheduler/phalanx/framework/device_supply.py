@@ -5,17 +5,21 @@ plain claims, and pools of disjoint sets of nodes, both together are exact. Wher
 the session decides, and a gang for which it finds no devices waits.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Final
 
 from msgspec import Struct
 
 from phalanx.framework.device_needs import DEVICE_SLOT
 from phalanx.model.devices.claims import ALL_DEVICES, ClaimSpec, Request
+from phalanx.model.devices.cluster import DeviceState
 from phalanx.model.devices.joint_slots import PlainKinds
-from phalanx.model.devices.limits import DEVICE_NODE_SETS_MAX
-from phalanx.model.devices.pools import DeviceId
+from phalanx.model.devices.limits import CLAIM_SEARCH_DEVICES_MAX, DEVICE_NODE_SETS_MAX
+from phalanx.model.devices.pools import Device, DeviceId
 from phalanx.model.devices.shared_pools import Matching, SharedPools
+from phalanx.model.devices.shares import Shares
+from phalanx.model.devices.uses import DeviceUse, shares_by_device
 from phalanx.model.names import NodeName
 from phalanx.model.rules import Budget, Rule
 
@@ -30,13 +34,37 @@ class Wanted(Struct, frozen=True):
     pods: int
 
 
+class DevicesNow:
+    """What is in use of devices at one moment of a session."""
+
+    def __init__(self, state: DeviceState, taken: frozenset[DeviceUse], freed: frozenset[DeviceUse]) -> None:
+        """`state`: as the cycle began. `taken`, `freed`: what has changed since then."""
+        self._state = state
+        self._taken = taken
+        self._freed = freed
+
+    def is_free(self, device: DeviceId) -> bool:
+        """Whether nothing of the device is in use."""
+        return device not in self._taken and (device in self._freed or not self._state.is_in_use(device))
+
+    def uses(self, device: DeviceId) -> list[DeviceUse]:
+        """What is in use of the device."""
+        before = [each for each in self._state.uses_of(device) if each not in self._freed]
+        whole = (device,) if device in self._taken else ()
+        return [*before, *whole, *self._shares.get(device, ())]
+
+    @cached_property
+    def _shares(self) -> Mapping[DeviceId, list[DeviceUse]]:
+        """The shares that are taken."""
+        return shares_by_device(self._taken)
+
+
 class DeviceSupply:
     """Counts the free devices of sets of nodes."""
 
-    def __init__(self, pools: SharedPools, is_free: Callable[[], Callable[[DeviceId], bool]]) -> None:
-        """`is_free` returns what is free now."""
+    def __init__(self, pools: SharedPools, now: Callable[[], DevicesNow]) -> None:
         self._pools = pools
-        self._is_free = is_free
+        self._now = now
 
     def uses(self, claims: Sequence[ClaimSpec]) -> bool:
         """Whether claims may have a device that several nodes can use."""
@@ -46,7 +74,7 @@ class DeviceSupply:
         """No more pods with these claims have devices on these nodes together; None if that is not bounded
         by devices of several nodes. No nodes stand for all."""
         found = [
-            self._count(matching, nodes) // count
+            self._count(matching, (request,), nodes) // count
             for request, count in _always(claims)
             if (matching := self._pools.of((request,))).shared
         ]
@@ -79,12 +107,15 @@ class DeviceSupply:
             some_requests = tuple(each for at, each in enumerate(kinds.requests) if number >> at & 1)
             matching = self._pools.of(some_requests)
             if matching.shared:
-                count = self._count(matching, nodes)
+                count = self._count(matching, some_requests, nodes)
                 if count < sum(amounts[place] * pods for amounts, pods in asked):
                     yield kind_resource(kinds, place), count
 
-    def _count(self, matching: Matching, nodes: frozenset[NodeName] | None) -> int:
-        """The free devices that some of the nodes can use."""
+    def _count(
+        self, matching: Matching, requests: Sequence[Request], nodes: frozenset[NodeName] | None
+    ) -> int:
+        """The free devices that some of the nodes can use. One in shares counts as often as claims with these
+        requests can have it; more often if there are several requests."""
         found = {
             each
             for reached, ids in matching.shared
@@ -93,7 +124,19 @@ class DeviceSupply:
         }
         for name in matching.local if nodes is None else nodes & matching.local.keys():
             found.update(matching.local[name])
-        return sum(map(self._is_free(), found))
+        now, in_shares = self._now(), found & matching.in_shares.keys()
+        whole = sum(map(now.is_free, found - in_shares if in_shares else found))
+        return whole + sum(
+            _shares(requests, each, matching.in_shares[each], now.uses(each)) for each in in_shares
+        )
+
+
+def _shares(requests: Sequence[Request], name: DeviceId, device: Device, uses: Sequence[DeviceUse]) -> int:
+    """No more shares of the device can be had with these requests: the sum over them."""
+    if name in uses:
+        return 0
+    shares = Shares(uses, are_amounts_asked=False)
+    return sum(shares.most(request, name, device, CLAIM_SEARCH_DEVICES_MAX) for request in requests)
 
 
 def kind_resource(kinds: PlainKinds, place: int) -> str:

@@ -1,7 +1,7 @@
 """The devices of one session: how many pods each node has devices for, and which devices they get."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Final
 
@@ -19,7 +19,7 @@ from phalanx.framework.claiming_pods import (
 from phalanx.framework.device_cache import DeviceCache
 from phalanx.framework.device_changes import DeviceChanges, Granting
 from phalanx.framework.device_needs import DeviceNeeds, Need
-from phalanx.framework.device_supply import DeviceSupply, Wanted
+from phalanx.framework.device_supply import DevicesNow, DeviceSupply, Wanted
 from phalanx.framework.mixed_devices import MixedDevices
 from phalanx.framework.shared_choices import (
     EVERYWHERE,
@@ -28,22 +28,24 @@ from phalanx.framework.shared_choices import (
     devices_of,
 )
 from phalanx.framework.shared_devices import SharedDevices
-from phalanx.model.devices.allocator import NodeDevices
+from phalanx.model.devices.allocator import Candidate, NodeDevices
 from phalanx.model.devices.claims import (
     Allocation,
     Claim,
     ClaimGrant,
     ClaimSpec,
+    Request,
     special_uid,
 )
 from phalanx.model.devices.cluster import grants
 from phalanx.model.devices.joint_slots import PlainKinds, plain_kinds
 from phalanx.model.devices.limits import CLAIM_SEARCH_DEVICES_MAX
 from phalanx.model.devices.pod_claims import Unresolved, own_claims
-from phalanx.model.devices.pools import DeviceId, PoolId
+from phalanx.model.devices.pools import PoolId
 from phalanx.model.devices.shared_claims import of_one_node
 from phalanx.model.devices.slots import Slots
 from phalanx.model.devices.special_claims import claim_on, spec_of
+from phalanx.model.devices.uses import DeviceUse
 from phalanx.model.extended_resources import SpecialClaim, special_claim, special_name
 from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId, NodeName, PodUid
@@ -55,7 +57,7 @@ from phalanx.model.snapshot import Snapshot
 PLENTY: Final = 1 << 20
 """More pods than a node can run."""
 
-NONE_TAKEN: Final = frozenset[DeviceId]()
+NONE_TAKEN: Final = frozenset[DeviceUse]()
 _OTHER_NODES: Final = "the devices of its shared claims cannot be used from the node"
 _FIXED: Final = "the devices of its claims cannot be used from the node"
 _NO_SHARED: Final = "not enough free devices match its shared claims"
@@ -82,7 +84,7 @@ class SessionDevices:
         self.mixed: Final = MixedDevices(self, self._state, cache.mix_counters(devices.classes))
         self._counted: dict[tuple[Need, NodeName], tuple[object, Slots]] = {}
         self._joint: dict[tuple[PlainKinds, NodeName], tuple[object, tuple[int, ...] | None]] = {}
-        self._all: tuple[tuple[object, ...], frozenset[DeviceId]] = ((), NONE_TAKEN)
+        self._all: tuple[tuple[object, ...], frozenset[DeviceUse]] = ((), NONE_TAKEN)
         self._nodes = nodes
         self._cache = cache
         self._bounds: dict[object, tuple[object, tuple[Budget, ...]]] = {}
@@ -111,11 +113,11 @@ class SessionDevices:
         known = self._joint.get((kinds, node.name))
         if known is None or known[0] != (taken, freed):
             place = self._state.on(node, besides=taken, without=freed)
-            known = ((taken, freed), self._state.free_for_any(kinds, place))
+            known = ((taken, freed), self._state.free_for_any(kinds, place, are_shares_counted=True))
             self._joint[kinds, node.name] = known
         return known[1]
 
-    def _taken_beside_shared(self, needs: Sequence[Need], node: Node) -> frozenset[DeviceId]:
+    def _taken_beside_shared(self, needs: Sequence[Need], node: Node) -> frozenset[DeviceUse]:
         """What the cycle has taken, and what is chosen for claims that are shared."""
         taken = self._taken(node.name)
         for users in dict.fromkeys(need.users for need in needs):
@@ -152,12 +154,12 @@ class SessionDevices:
         """Whether claims that have devices already can be used from the node."""
         return self._are_unallocated or all(each.allows(node) for each in need.allowed)
 
-    def _own_devices(self, pod: Pod, node: Node, taken: frozenset[DeviceId]) -> int:
+    def _own_devices(self, pod: Pod, node: Node, taken: frozenset[DeviceUse]) -> int:
         """For how many such pods the node has devices of their own beside these."""
         return self._own_slots(self.needs.of(pod.shape), node, taken, self._freed(node.name)).count
 
     def _own_slots(
-        self, need: Need, node: Node, taken: frozenset[DeviceId], freed: frozenset[DeviceId]
+        self, need: Need, node: Node, taken: frozenset[DeviceUse], freed: frozenset[DeviceUse]
     ) -> Slots:
         """For how many pods the node has devices of their own."""
         claims = self.claims_on(need, node)
@@ -193,22 +195,22 @@ class SessionDevices:
     def _special(self, need: Need, node: Node) -> SpecialClaim | None:
         return None if need.extended is None else claim_on(need.extended, node, self._extended)
 
-    def _taken(self, node: NodeName) -> frozenset[DeviceId]:
+    def _taken(self, node: NodeName) -> frozenset[DeviceUse]:
         taken = self._changes.taken
         return taken.get(node, NONE_TAKEN) | taken.get(NodeName(EVERYWHERE), NONE_TAKEN)
 
-    def _freed(self, node: NodeName) -> frozenset[DeviceId]:
+    def _freed(self, node: NodeName) -> frozenset[DeviceUse]:
         freed = self._changes.freed
         return freed.get(node, NONE_TAKEN) | freed.get(NodeName(EVERYWHERE), NONE_TAKEN)
 
-    def _all_taken(self) -> frozenset[DeviceId]:
+    def _all_taken(self) -> frozenset[DeviceUse]:
         """What the cycle has taken, on any node."""
         taken = tuple(self._changes.taken.values())
         if self._all[0] != taken:
             self._all = (taken, NONE_TAKEN.union(*taken))
         return self._all[1]
 
-    def _all_freed(self) -> frozenset[DeviceId]:
+    def _all_freed(self) -> frozenset[DeviceUse]:
         return NONE_TAKEN.union(*self._changes.freed.values())
 
     def budgets(self, gang: Gang) -> Sequence[Budget]:
@@ -238,11 +240,8 @@ class SessionDevices:
     def supply(self) -> DeviceSupply:
         """What several nodes have together."""
         nodes = tuple([state.node for state in self._nodes.values()])
-        return DeviceSupply(self._cache.shared_pools(self._state, nodes), self._free_now)
-
-    def _free_now(self) -> Callable[[DeviceId], bool]:
-        taken, freed, state = self._all_taken(), self._all_freed(), self._state
-        return lambda each: each not in taken and (each in freed or not state.is_in_use(each))
+        pools = self._cache.shared_pools(self._state, nodes)
+        return DeviceSupply(pools, lambda: DevicesNow(self._state, self._all_taken(), self._all_freed()))
 
     def at_most(self, need: Need) -> int | None:
         """No more pods with this need have devices together; None if that is not bounded."""
@@ -303,7 +302,7 @@ class SessionDevices:
         return ClaimingPods(node, tuple(pods), tuple(needs), special, tuple(own))
 
     def _in_turn(
-        self, wanted: Sequence[ClaimingPods], taken: frozenset[DeviceId], *, is_local: bool
+        self, wanted: Sequence[ClaimingPods], taken: frozenset[DeviceUse], *, is_local: bool
     ) -> Granted | None:
         """Devices for one node after the other. `is_local`: those that only the node can use come first."""
         granted: dict[PodUid, tuple[ClaimGrant, ...]] = {}
@@ -322,11 +321,11 @@ class SessionDevices:
             taken |= devices_granted(found)
         return granted
 
-    def _place(self, node: Node, taken: frozenset[DeviceId], *, only_local: bool) -> NodeDevices:
+    def _place(self, node: Node, taken: frozenset[DeviceUse], *, only_local: bool) -> NodeDevices:
         place = self._state.on(node, besides=taken, without=self._freed(node.name))
         return of_one_node(place) if only_local else place
 
-    def _on_all(self, wanted: Sequence[ClaimingPods], taken: frozenset[DeviceId]) -> Granted | None:
+    def _on_all(self, wanted: Sequence[ClaimingPods], taken: frozenset[DeviceUse]) -> Granted | None:
         """Devices for all nodes in one search."""
         if sum(device_count(spec) for each in wanted for spec in each.specs) > CLAIM_SEARCH_DEVICES_MAX:
             return None
@@ -379,9 +378,9 @@ class SessionDevices:
 
     def _taken_by(
         self, wanted: Sequence[ClaimingPods], own: Granted, shared: Mapping[str, Allocation]
-    ) -> dict[NodeName, frozenset[DeviceId]]:
+    ) -> dict[NodeName, frozenset[DeviceUse]]:
         """All that the cycle has then taken, for the keys that change."""
-        found: dict[NodeName, frozenset[DeviceId]] = {}
+        found: dict[NodeName, frozenset[DeviceUse]] = {}
         for each in wanted:
             devices = devices_granted({pod.uid: own[pod.uid] for pod in each.pods})
             for key, some in self.by_place(each.node.name, devices):
@@ -394,16 +393,16 @@ class SessionDevices:
         return found
 
     def by_place(
-        self, node: NodeName, devices: frozenset[DeviceId]
-    ) -> list[tuple[NodeName, frozenset[DeviceId]]]:
+        self, node: NodeName, devices: frozenset[DeviceUse]
+    ) -> list[tuple[NodeName, frozenset[DeviceUse]]]:
         """These devices of a node, without those that others can use; and these."""
         pools = self._state.inventory.shared_pools
-        others = frozenset(each for each in devices if each[:2] in pools) if pools else NONE_TAKEN
+        others = frozenset(each for each in devices if (each[0], each[1]) in pools) if pools else NONE_TAKEN
         parts = ((node, devices - others), (NodeName(EVERYWHERE), others))
         return [(key, some) for key, some in parts if some]
 
     def _one_by_one(
-        self, wanted: ClaimingPods, taken: frozenset[DeviceId], *, only_local: bool
+        self, wanted: ClaimingPods, taken: frozenset[DeviceUse], *, only_local: bool
     ) -> Granted | None:
         granted = {}
         for pod, own in zip(wanted.pods, wanted.claims, strict=True):
@@ -415,7 +414,7 @@ class SessionDevices:
         return granted
 
     def _together(
-        self, wanted: ClaimingPods, taken: frozenset[DeviceId], *, only_local: bool
+        self, wanted: ClaimingPods, taken: frozenset[DeviceUse], *, only_local: bool
     ) -> Granted | None:
         everything = [claim for own in wanted.claims for claim in own]
         answer = self._state.allocate(everything, self._place(wanted.node, taken, only_local=only_local))
@@ -423,9 +422,9 @@ class SessionDevices:
             None if answer.claims is None else granted_by_pod(wanted, grants(everything, answer, wanted.node))
         )
 
-    def unshared(self, assignments: Assignments, granted: Granted) -> dict[NodeName, frozenset[DeviceId]]:
+    def unshared(self, assignments: Assignments, granted: Granted) -> dict[NodeName, frozenset[DeviceUse]]:
         """The granted devices of claims that no pods of other gangs share, by place."""
-        found: dict[NodeName, frozenset[DeviceId]] = {}
+        found: dict[NodeName, frozenset[DeviceUse]] = {}
         for node, pod in [(node, pod) for node, pods in assignments for pod in pods]:
             need = self.needs.of(pod.shape)
             own = {claim.uid for key, claim in self.needs.shared_claims(need).items() if key in need.renewed}
@@ -440,13 +439,13 @@ class SessionDevices:
         """The pools of which the node can use devices."""
         return frozenset(pool.id for pool in self._state.node_pools.of(node))
 
-    def freed_by(self, pods: Sequence[Pod]) -> dict[NodeName, frozenset[DeviceId]]:
+    def freed_by(self, pods: Sequence[Pod]) -> dict[NodeName, frozenset[DeviceUse]]:
         """All devices that are free when these pods have ended as well, for the keys that change.
 
         Those of a claim that other pods use too stay in use.
         """
         ended = {pod.uid for pod in pods}
-        found: dict[NodeName, frozenset[DeviceId]] = {}
+        found: dict[NodeName, frozenset[DeviceUse]] = {}
         for pod in pods:
             for claim in self._claims(pod) if pod.device_claims else ():
                 if claim.allocation is not None and ended.issuperset(claim.reserved_for):
@@ -456,31 +455,41 @@ class SessionDevices:
                         found[key] = before | devices
         return found
 
-    def are_any_in_use(self, devices: Iterable[Sequence[DeviceId]]) -> bool:
-        """Whether claims have some of these devices, as the cycle began."""
-        return any(self._state.is_in_use(each) for some in devices for each in some)
+    def uses_of(self, pods: Sequence[Pod]) -> frozenset[DeviceUse]:
+        """What the claims of these pods have, as the cycle began."""
+        claims = [claim for pod in pods if pod.device_claims for claim in self._claims(pod)]
+        return devices_of([claim.allocation for claim in claims if claim.allocation])
+
+    def are_any_in_use(self, devices: Iterable[Sequence[DeviceUse]]) -> bool:
+        """Whether claims have some of these devices, or too much of some, as the cycle began."""
+        return not self._state.can_use([each for some in devices for each in some])
 
     def claims_of_next(self, pod: Pod, gang: Gang) -> tuple[PodClaim, ...] | None:
         """The claims of the pod that its controller creates when the whole gang is moved; None if it is not
         known which devices they can have."""
         return claims_of_next(pod, gang, self._state, self.needs.users)
 
+    def matching(
+        self, requests: Sequence[Request], node: Node
+    ) -> tuple[list[Candidate], frozenset[DeviceUse]]:
+        """The devices that one of the requests may have on the node, and what is in use there."""
+        place = self._place(node, self._taken(node.name), only_local=False)
+        return self._state.matching(requests, place), place.in_use
+
     def counts_with(
-        self, kinds: PlainKinds, node: Node, ended: frozenset[DeviceId]
+        self, kinds: PlainKinds, node: Node, ended: frozenset[DeviceUse]
     ) -> tuple[int, ...] | None:
-        """As `free_for_any`, if these devices were free as well."""
-        if not ended:
-            return self.free_for_any(kinds, (), node)
+        """As `free_for_any`, if these devices were free as well; None where there are shares: what they free
+        does not add up."""
         freed = self._freed(node.name) | ended
-        return self._state.free_for_any(
-            kinds, self._state.on(node, besides=self._taken(node.name), without=freed)
-        )
+        place = self._state.on(node, besides=self._taken(node.name), without=freed)
+        return self._state.free_for_any(kinds, place, are_shares_counted=False)
 
     def given_up(
         self, grants_of: Sequence[tuple[NodeName, ClaimGrant]]
-    ) -> dict[NodeName, frozenset[DeviceId]]:
+    ) -> dict[NodeName, frozenset[DeviceUse]]:
         """What the cycle has taken when these grants of claims of one pod are given up."""
-        found: dict[NodeName, frozenset[DeviceId]] = {}
+        found: dict[NodeName, frozenset[DeviceUse]] = {}
         for node, each in grants_of:
             if each.allocation is not None and each.uid not in self._changes.shared:
                 for key, devices in self.by_place(node, devices_of((each.allocation,))):

@@ -8,7 +8,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from phalanx.model.devices.claims import Allocation, Claim, ClaimSpec
+from phalanx.model.devices.claims import Allocation, Claim, ClaimSpec, uses_of
 from phalanx.model.devices.cluster import DeviceState
 from phalanx.model.devices.every_choice import EveryChoice
 from phalanx.model.devices.limits import (
@@ -17,8 +17,8 @@ from phalanx.model.devices.limits import (
     SHARED_CHOICES_NODES_MAX,
     SHARED_CHOICES_TRIED_MAX,
 )
-from phalanx.model.devices.pools import DeviceId
 from phalanx.model.devices.shared_claims import ClaimSet
+from phalanx.model.devices.uses import DeviceUse, device_of, devices_used, is_share
 from phalanx.model.names import NodeName
 from phalanx.model.nodes import Node, NodeState
 from phalanx.model.pods import Pod
@@ -28,7 +28,7 @@ PodCapacity = Callable[[Pod, Node, Resources], int]
 """How many pods like this one fit the node beside these amounts, apart from devices; 0 if it may not run
 there."""
 
-OwnDevices = Callable[[Pod, Node, frozenset[DeviceId]], int]
+OwnDevices = Callable[[Pod, Node, frozenset[DeviceUse]], int]
 """For how many pods like this one the node has devices of their own beside these."""
 
 Chosen = Mapping[str, Allocation]
@@ -59,8 +59,8 @@ class _Found(Struct, frozen=True):
     """A choice, and what was taken and freed when it was made."""
 
     chosen: Chosen
-    taken: frozenset[DeviceId]
-    freed: frozenset[DeviceId]
+    taken: frozenset[DeviceUse]
+    freed: frozenset[DeviceUse]
 
 
 class Asked(Struct, frozen=True):
@@ -107,12 +107,12 @@ class SharedChoices:
         return [state.node for state in self._nodes.values()]
 
     def allocations(
-        self, key: Hashable, use: SharedUse, taken: frozenset[DeviceId], freed: frozenset[DeviceId]
+        self, key: Hashable, use: SharedUse, taken: frozenset[DeviceUse], freed: frozenset[DeviceUse]
     ) -> Chosen:
         """The devices of these claims; those for which there are not enough have none.
 
         The devices are those on whose nodes all pods fit, else most. `key` identifies the use.
-        The choice remains while none of its devices is taken.
+        The choice remains while none of its devices is taken, not even in part.
         """
         known = [each.allocation or self._made.get(each.uid) for each in use.claims]
         missing = [number for number, found in enumerate(known) if found is None]
@@ -132,7 +132,7 @@ class SharedChoices:
         return _by_uid(use, [each.allocation or self._made.get(each.uid) for each in use.claims])
 
     def _kept(
-        self, key: Hashable, missing: Sequence[str], taken: frozenset[DeviceId], freed: frozenset[DeviceId]
+        self, key: Hashable, missing: Sequence[str], taken: frozenset[DeviceUse], freed: frozenset[DeviceUse]
     ) -> Chosen:
         """The last choice for these claims if it still holds; else none."""
         last = self._found.get(key)
@@ -141,11 +141,15 @@ class SharedChoices:
         if (last.taken, last.freed) == (taken, freed):
             return last.chosen
         found = [last.chosen[uid] for uid in missing if uid in last.chosen]
-        gone = taken | (last.freed - freed)
-        return last.chosen if len(found) == len(missing) and not devices_of(found) & gone else {}
+        uses = devices_of(found)
+        in_shares = devices_used(filter(is_share, uses))
+        gone = last.freed - freed
+        changed = map(device_of, (taken - last.taken) | gone)
+        is_taken = bool(uses & (taken | gone)) or (bool(in_shares) and not in_shares.isdisjoint(changed))
+        return last.chosen if len(found) == len(missing) and not is_taken else {}
 
     def choose(
-        self, key: Hashable, chosen: Chosen, taken: frozenset[DeviceId], freed: frozenset[DeviceId]
+        self, key: Hashable, chosen: Chosen, taken: frozenset[DeviceUse], freed: frozenset[DeviceUse]
     ) -> None:
         """Use these devices from now on for the claims that have none yet."""
         self._found[key] = _Found(chosen, taken, freed)
@@ -155,8 +159,8 @@ class SharedChoices:
         key: Hashable,
         use: SharedUse,
         asked: Asked,
-        taken: frozenset[DeviceId],
-        freed: frozenset[DeviceId],
+        taken: frozenset[DeviceUse],
+        freed: frozenset[DeviceUse],
     ) -> OtherChoices:
         """The choices beside the present one with which so many pods may fit."""
         present = self.allocations(key, use, taken, freed)
@@ -164,7 +168,7 @@ class SharedChoices:
         claims = [claim for claim, found in zip(use.claims, known, strict=True) if found is None]
         if not claims:
             return NO_OTHERS
-        every = self._state.every_choice(claims, asked.claims, self._all_nodes, besides=taken, without=freed)
+        every = self._every_choice(key, claims, asked, taken, freed)
         made: list[Chosen] = [
             {claims[number].uid: each for number, each in choice.items()} for choice in every.choices
         ]
@@ -192,8 +196,8 @@ class SharedChoices:
         key: Hashable,
         claims: Sequence[Claim],
         asked: Asked,
-        taken: frozenset[DeviceId],
-        freed: frozenset[DeviceId],
+        taken: frozenset[DeviceUse],
+        freed: frozenset[DeviceUse],
     ) -> EveryChoice:
         """All choices for these claims, found once while nothing is taken or freed: a gang may be tried with
         many sets of its members."""
@@ -217,7 +221,7 @@ class SharedChoices:
         self,
         users: Sequence[tuple[SharedUser, Sequence[Node]]],
         asked: Asked,
-        taken: frozenset[DeviceId],
+        taken: frozenset[DeviceUse],
     ) -> bool:
         """Whether as many pods of each kind as are needed would fit these nodes if there were no others."""
         for user, nodes in users:
@@ -230,8 +234,8 @@ class SharedChoices:
         self,
         use: SharedUse,
         known: Sequence[Allocation | None],
-        taken: frozenset[DeviceId],
-        freed: frozenset[DeviceId],
+        taken: frozenset[DeviceUse],
+        freed: frozenset[DeviceUse],
     ) -> Chosen:
         """The first choice with which all pods fit, else the one with which most do."""
         wanted = sum(user.pods for user in use.users)
@@ -251,8 +255,8 @@ class SharedChoices:
         self,
         use: SharedUse,
         known: Sequence[Allocation | None],
-        taken: frozenset[DeviceId],
-        freed: frozenset[DeviceId],
+        taken: frozenset[DeviceUse],
+        freed: frozenset[DeviceUse],
     ) -> Iterator[Chosen]:
         """The first choices for the claims that have no devices yet."""
         users = _in_order(use)
@@ -289,7 +293,9 @@ class SharedChoices:
         nodes = self._all_nodes if not name else [] if only is None else [only.node]
         return [node for node in nodes if all(each.nodes.allows(node) for each in found)]
 
-    def _fitting(self, users: Sequence[tuple[SharedUser, Sequence[Node]]], taken: frozenset[DeviceId]) -> int:
+    def _fitting(
+        self, users: Sequence[tuple[SharedUser, Sequence[Node]]], taken: frozenset[DeviceUse]
+    ) -> int:
         """How many of these pods fit their nodes, one kind after the other, each on the first nodes."""
         used: dict[NodeName, Resources] = {}
         total = 0
@@ -306,7 +312,7 @@ class SharedChoices:
             total += user.pods - left
         return total
 
-    def _on(self, user: SharedUser, node: Node, used: Resources, taken: frozenset[DeviceId]) -> int:
+    def _on(self, user: SharedUser, node: Node, used: Resources, taken: frozenset[DeviceUse]) -> int:
         if user.pod is None:
             return 1
         count = self._pod_capacity(user.pod, node, used)
@@ -322,9 +328,9 @@ def _by_uid(use: SharedUse, known: Sequence[Allocation | None]) -> Chosen:
     return {claim.uid: each for claim, each in zip(use.claims, known, strict=True) if each is not None}
 
 
-def devices_of(allocations: Sequence[Allocation]) -> frozenset[DeviceId]:
-    """The devices that allocations use up."""
-    return frozenset(each.device for found in allocations for each in found.devices if not each.admin_access)
+def devices_of(allocations: Sequence[Allocation]) -> frozenset[DeviceUse]:
+    """The devices that allocations use up, and the shares that they have."""
+    return frozenset(uses_of(allocations))
 
 
 EVERYWHERE: Final = ""

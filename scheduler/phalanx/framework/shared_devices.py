@@ -8,11 +8,11 @@ from typing import Final
 from phalanx.framework.device_needs import NOTHING, DeviceNeeds, Need, Users
 from phalanx.framework.shared_choices import NO_OTHERS, Asked, Chosen, OtherChoices, SharedChoices
 from phalanx.model.devices.claims import Allocation, Claim, ClaimSpec
-from phalanx.model.devices.pools import DeviceId
+from phalanx.model.devices.uses import DeviceUse
 from phalanx.model.names import GangId
 from phalanx.model.pods import Pod
 
-Changed = Callable[[], frozenset[DeviceId]]
+Changed = Callable[[], frozenset[DeviceUse]]
 
 
 class SharedDevices:

@@ -21,7 +21,7 @@ from phalanx.framework.session_devices import NONE_TAKEN, SessionDevices
 from phalanx.framework.shared_choices import EVERYWHERE
 from phalanx.framework.states import GangState, PodState, check_gang_transition, check_pod_transition
 from phalanx.model.decisions import Bind, Certificate, Evict, EvictionReason, Placement
-from phalanx.model.devices.pools import DeviceId
+from phalanx.model.devices.uses import DeviceUse
 from phalanx.model.gangs import Gang
 from phalanx.model.gpu_shares import (
     NO_DEVICES,
@@ -241,13 +241,13 @@ class Statement:
             for pod in pods:
                 self._count_pod(pod, node, 1)
 
-    def expect_devices(self, expected: Assignments) -> dict[NodeName, frozenset[DeviceId]]:
+    def expect_devices(self, expected: Assignments) -> dict[NodeName, frozenset[DeviceUse]]:
         """Take devices for claims of pods that are expected there, and return those that no other pods share,
         by node. Raises DoesNotFit. Such a statement is always rolled back, as with `nominate`."""
         return self._session.devices.unshared(expected, self._allocate_claims(expected))
 
     def reserve_devices(
-        self, devices: Mapping[NodeName, frozenset[DeviceId]], *, release: bool = False
+        self, devices: Mapping[NodeName, frozenset[DeviceUse]], *, release: bool = False
     ) -> None:
         """Take these devices for claims that do not exist yet; `release` gives them back."""
         taken = self._changes.devices.taken
@@ -384,7 +384,7 @@ class Statement:
         return found.granted
 
     def _set_devices(
-        self, table: dict[NodeName, frozenset[DeviceId]], node: NodeName, devices: frozenset[DeviceId]
+        self, table: dict[NodeName, frozenset[DeviceUse]], node: NodeName, devices: frozenset[DeviceUse]
     ) -> None:
         """A device that several nodes can use changes what each of them has."""
         self._set(table, node, devices)

@@ -7,7 +7,8 @@ devices and the nodes.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from phalanx.model.devices.claims import Allocation, ClaimGrant
+from phalanx.model.devices.capacity import as_quantity
+from phalanx.model.devices.claims import AllocatedDevice, Allocation, ClaimGrant
 from phalanx.model.devices.limits import CLAIM_CONSUMERS_MAX
 from phalanx.model.devices.pools import NodeChoice
 from phalanx.model.extended_resources import ANNOTATION, name_prefix
@@ -157,11 +158,12 @@ def _allocation_of(claim: Document) -> Document | None:
 
 def _devices_in(allocation: Document) -> set[tuple[str, ...]]:
     results = allocation.get("devices", {}).get("results") or ()
-    return {tuple(each.get(key, "") for key in ("request", "driver", "pool", "device")) for each in results}
+    keys = ("request", "driver", "pool", "device", "shareID")
+    return {tuple(each.get(key) or "" for key in keys) for each in results}
 
 
 def _devices_of(allocation: Allocation) -> set[tuple[str, ...]]:
-    return {(each.request, *each.device) for each in allocation.devices}
+    return {(each.request, *each.device, each.share_id) for each in allocation.devices}
 
 
 # --- the allocation -----------------------------------------------------------------------------------------
@@ -181,6 +183,8 @@ def _allocation(
             result["bindingConditions"] = list(each.binding.conditions)
             if each.binding.failures:
                 result["bindingFailureConditions"] = list(each.binding.failures)
+        if each.share_id:
+            result |= _share(each)
         if tolerations := requests.get(each.request, {}).get("tolerations"):
             result["tolerations"] = tolerations
         results.append(result)
@@ -190,6 +194,12 @@ def _allocation(
     if (selector := _node_selector(allocation.nodes)) is not None:
         written["nodeSelector"] = selector
     return written
+
+
+def _share(each: AllocatedDevice) -> Document:
+    """What a result says of a share. Its ID follows from the claim, so that a repeated write has the same."""
+    consumed = {name: as_quantity(amount) for name, amount in each.consumed}
+    return {"shareID": each.share_id, **({"consumedCapacity": consumed} if consumed else {})}
 
 
 def _requests(claim: Document) -> Iterator[tuple[str, Document]]:

@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from phalanx.model.devices.pools import DeviceId
+from phalanx.model.devices.uses import DeviceUse
 from phalanx.model.gangs import Gang, MemberCount, QueuePlace
 from phalanx.model.names import NO_QUEUE, GangId, NodeName, PodUid, QueueName, ShapeKey
 from phalanx.model.pods import AffinityTerms
@@ -50,7 +50,7 @@ class Move(Struct, frozen=True):
     apart: Mapping[NodeName, tuple[ExpectedPod, ...]] = {}
     """Per node, one pod of each kind. Anti-affinity keeps others away from them already."""
 
-    devices: Mapping[NodeName, tuple[DeviceId, ...]] = {}
+    devices: Mapping[NodeName, tuple[DeviceUse, ...]] = {}
     """Per node, devices that are held for claims of its pods."""
 
 
@@ -199,7 +199,7 @@ class Nomination(Struct, frozen=True):
     members: Mapping[NodeName, tuple[PodUid, ...]] = {}
     """Pods that will run on each node."""
 
-    devices: Mapping[NodeName, tuple[DeviceId, ...]] = {}
+    devices: Mapping[NodeName, tuple[DeviceUse, ...]] = {}
     """Per node, devices that are held for claims of its pods. Only moves hold some."""
 
     decided: int = 0

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from phalanx.clock import Random
 
+from phalanx_simulator.embedded.controllers.device_driver import BANDWIDTH, IN_SHARES
 from phalanx_simulator.embedded.controllers.resource_claims import GROUP
 from phalanx_simulator.embedded.provisioned_volumes import on_host
 from phalanx_simulator.embedded.store import Object
@@ -31,6 +32,8 @@ PREPARING_S: Final = 4.0
 """For a device with binding conditions, in runs whose drivers prepare devices."""
 
 _CHANNELS: Final = 3
+_LANES: Final = "lanes"
+"""The capacity of a channel that is allocated in shares."""
 _SIZES: Final = ("5Gi", "10Gi", "30Gi")
 _LOCAL_SIZES: Final = ("10Gi", "30Gi", "30Gi", "30Gi")
 """Of the local volumes of a node."""
@@ -124,6 +127,27 @@ def _channels(name: str, label: str) -> Object:
         "devices": [{"name": f"channel-{number}"} for number in range(_CHANNELS)],
     }
     return _device_object("ResourceSlice", f"channels-{name}", spec, namespace="")
+
+
+def in_shares(objects: Iterable[Object]) -> Iterator[Object]:
+    """The same objects, with devices that are allocated in shares and claims that ask for some of them."""
+    for each in objects:
+        kind, made = each["kind"], deepcopy(each)
+        if kind == "Node":
+            made["metadata"].setdefault("annotations", {})[IN_SHARES] = ""
+        elif kind == "ResourceSlice":
+            for device in made["spec"]["devices"]:
+                device |= {"allowMultipleAllocations": True, "capacity": {_LANES: {"value": "5"}}}
+        elif kind == "ResourceClaimTemplate":
+            _ask_for(made["spec"]["spec"], BANDWIDTH, "30")
+        elif kind == "ResourceClaim":
+            _ask_for(made["spec"], _LANES, "2")
+        yield made
+
+
+def _ask_for(spec: Object, name: str, amount: str) -> None:
+    for each in spec["devices"]["requests"]:
+        each["exactly"]["capacity"] = {"requests": {name: amount}}
 
 
 def with_claims(made: tuple[Object, ...], random: Random) -> tuple[Object, ...]:

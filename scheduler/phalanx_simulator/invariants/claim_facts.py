@@ -93,9 +93,12 @@ def is_of_devices(name: str, node: NodeName, snapshot: Snapshot) -> bool:
 
 def devices_of(claim: Object) -> Iterator[Device]:
     """The devices that are allocated to a ResourceClaim, without those for administrators."""
-    for place, each in _results(claim):
-        if not each.get("adminAccess"):
-            yield place
+    return (device for device, _ in results_of(claim))
+
+
+def results_of(claim: Object) -> Iterator[tuple[Device, Object]]:
+    """The same devices, with what the allocation says of each."""
+    return ((place, each) for place, each in _results(claim) if not each.get("adminAccess"))
 
 
 def unready_devices(claim: Object) -> Iterator[str]:

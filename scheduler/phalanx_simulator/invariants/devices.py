@@ -21,6 +21,7 @@ from phalanx_simulator.invariants.claim_facts import (
     unready_devices,
 )
 from phalanx_simulator.invariants.preparations import Preparations
+from phalanx_simulator.invariants.shares import overused
 from phalanx_simulator.invariants.truth import Truth
 from phalanx_simulator.invariants.undisturbed_leader import UndisturbedLeader
 
@@ -28,18 +29,18 @@ _PERIOD_S: Final = 10.0
 
 
 class DevicesHaveOneUser(Check):
-    """S27: no device is allocated to two claims, and pods are bound after their claims, where these are, and
-    after the drivers have prepared their devices.
+    """S27: no device is allocated to two claims, unless these have shares that consume no more than it has;
+    and pods are bound after their claims, where these are, and after the drivers have prepared their devices.
 
-    A bind is compared with the API when it is applied. Devices are not shared in simulated clusters.
+    A bind is compared with the API when it is applied.
     """
 
     name = "S27"
 
     def __init__(self, context: CheckContext, truth: Truth) -> None:
         super().__init__(context, truth)
-        self._users: dict[Device, str] = {}
-        """By device, the UID of the claim to which it is allocated."""
+        self._users: dict[Device, dict[str, Object]] = {}
+        """By device, the claims to which it is allocated, by UID."""
         self._devices: dict[str, tuple[Device, ...]] = {}
         """By UID of a claim."""
 
@@ -48,13 +49,15 @@ class DevicesHaveOneUser(Check):
             return
         claim = change.entry.data
         uid = claim["metadata"]["uid"]
-        for device in self._devices.pop(uid, ()):
-            if self._users.get(device) == uid:
-                del self._users[device]
-        devices = () if change.type is ChangeType.DELETED else tuple(devices_of(claim))
+        before = self._devices.pop(uid, ())
+        for device in before:
+            del self._users[device][uid]
+        devices = () if change.type is ChangeType.DELETED else tuple(dict.fromkeys(devices_of(claim)))
         for device in devices:
-            if self._users.setdefault(device, uid) != uid:
-                self.violated(change.entry.key.path, f"{'/'.join(device)} is allocated to another claim too")
+            self._users.setdefault(device, {})[uid] = claim
+            problem = overused(device, self._users[device].values(), self.context.store)
+            if problem and device not in before:
+                self.violated(change.entry.key.path, f"{'/'.join(device)} {problem}")
         if devices:
             self._devices[uid] = devices
 

@@ -39,11 +39,12 @@ CAMPAIGNS: Final = {"life": 1, "life-x10": 10, "life-x100": 100}
 FAULTS: Final = (*PROFILES, *CAMPAIGNS)
 """Names of all fault profiles and campaigns."""
 
-WORKLOADS: Final = ("plain", "claims", "prepared", "queues", "native", "volcano", "yunikorn")
+WORKLOADS: Final = ("plain", "claims", "prepared", "shares", "queues", "native", "volcano", "yunikorn")
 """plain: jobs in queues without limits; in some seeds they claim volumes and devices. claims: they do so in
-every seed. prepared: as claims, and drivers prepare allocated devices before pods are bound. queues: a tree
-of queues with limits, and gangs that use their features. native, volcano, yunikorn: as plain, with PodGroups
-or task groups of these dialects, and without claims."""
+every seed. prepared: as claims, and drivers prepare allocated devices before pods are bound. shares: as
+claims, and several claims have each device. queues: a tree of queues with limits, and gangs that use their
+features. native, volcano, yunikorn: as plain, with PodGroups or task groups of these dialects, and without
+claims."""
 
 _BLOCK: Final = "network.topology.nvidia.com/block"
 _RACK: Final = "cloud.provider.com/topology-rack"
@@ -116,6 +117,7 @@ def scenario_of(request: Request, *, checks: tuple[type[Check], ...]) -> Scenari
     cluster = (*nodes, *priority_classes(jobs), *_queues(request, jobs))
     if has_claims:
         cluster = (*cluster, *claims.manifests(nodes, block=_BLOCK))
+        cluster = tuple(claims.in_shares(cluster)) if request.workload == "shares" else cluster
         faults = (*faults, *_claim_faults(request, nodes))
     if prepares := request.workload == "prepared":
         faults = (*faults, *_driver_faults(request, nodes))
@@ -197,7 +199,7 @@ def _faults(request: Request, nodes: Iterable[Object]) -> tuple[Fault, ...]:
 
 
 def _has_claims(request: Request) -> bool:
-    if request.workload in ("claims", "prepared"):
+    if request.workload in ("claims", "prepared", "shares"):
         return True
     is_drawn = request.workload == "plain" and not request.trace and request.faults in PROFILES
     return is_drawn and request.seed % _CLAIMS_EVERY in _WITH_CLAIMS
@@ -239,6 +241,7 @@ def _submissions(request: Request, jobs: Iterable[TraceJob]) -> tuple[Submission
             made = for_yunikorn(made)
         elif has_claims:
             made = claims.with_claims(made, claimed)
+            made = tuple(claims.in_shares(made)) if request.workload == "shares" else made
         submissions.append(Submission(job.submit_s, _with_failure_policy(made, retries)))
     return tuple(submissions)
 

@@ -1,22 +1,24 @@
 """The devices of claims in a plan of moves, as amounts of nodes.
 
 What claims ask for is counted for each set of kinds of requests (`joint_slots`), of which devices that end
-free as many as match one of the kinds: so the devices of several gangs add up. Where that does not tell what
-fits, on a node or for all claims, devices do not limit the plan; its check does. Nor do those of claims that
-pods share; devices that several nodes can use and that end free count on each node.
+free as many as match one of the kinds: so the devices of several gangs add up. Devices in shares are counted
+by their capacity (`move_shares`). Where that does not tell what fits, on a node or for all claims, devices do
+not limit the plan; its check does. Nor do those of claims that pods share; devices that several nodes can use
+and that end free count on each node.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from phalanx.actions.consolidation.movable_gangs import Movable
+from phalanx.actions.consolidation.move_shares import MoveShares
 from phalanx.actions.demands.demand import Demand
 from phalanx.framework.device_needs import DEVICE_SLOT, Need
 from phalanx.framework.session import Session
 from phalanx.framework.session_devices import NONE_TAKEN, PLENTY
 from phalanx.framework.shared_choices import EVERYWHERE
 from phalanx.model.devices.joint_slots import PlainKinds, plain_kinds
-from phalanx.model.devices.pools import DeviceId
+from phalanx.model.devices.uses import DeviceUse, is_share
 from phalanx.model.names import NodeName
 from phalanx.model.pods import Pod
 from phalanx.model.resources import NONE, Resources
@@ -40,8 +42,10 @@ class MoveDevices:
         self._free: Mapping[NodeName, Resources] = {}
         self._freed: Sequence[Mapping[NodeName, Resources]] = [{} for _ in units]
         if self._kinds is not None:
+            self._shares = MoveShares(session, needs.values())
             self._asked = {
-                name: self._amounts(self._kinds.asked(need.claims)) for name, need in needs.items()
+                name: {**self._amounts(self._kinds.asked(need.claims)), **self._shares.asked(need)}
+                for name, need in needs.items()
             }
             self._count(units, self._kinds)
 
@@ -60,7 +64,7 @@ class MoveDevices:
     def _count(self, units: Sequence[Movable], kinds: PlainKinds) -> None:
         devices, nodes = self._session.devices, self._session.nodes
         ended = [devices.freed_by(unit.pods) if _has_claims(unit) else {} for unit in units]
-        together: dict[NodeName, frozenset[DeviceId]] = {}
+        together: dict[NodeName, frozenset[DeviceUse]] = {}
         for each in ended:
             for node, some in each.items():
                 together[node] = together.get(node, NONE_TAKEN) | some
@@ -75,29 +79,38 @@ class MoveDevices:
             if name not in unknown
         }
         plenty = [PLENTY for _ in kinds.sets]
-        self._free = {name: self._amounts(before.get(name) or plenty) for name in nodes}
+        self._free = {
+            name: {**self._amounts(before.get(name) or plenty), **self._shares.free(name)} for name in nodes
+        }
         self._freed = [self._ended(each, before, kinds) for each in ended]
 
     def _ended(
         self,
-        freed: Mapping[NodeName, frozenset[DeviceId]],
+        freed: Mapping[NodeName, frozenset[DeviceUse]],
         before: Mapping[NodeName, Sequence[int] | None],
         kinds: PlainKinds,
     ) -> dict[NodeName, Resources]:
         """What these devices add to what was free before, by node."""
         devices, nodes = self._session.devices, self._session.nodes
+        no_more = [0 for _ in kinds.sets]
         found = {
             node: _difference(before[node], devices.counts_with(kinds, nodes[node].node, some))
-            for node, some in freed.items()
             if node in before
+            else no_more
+            for node, some in freed.items()
+            if node in nodes
         }
-        shared = Counter(each[:2] for each in freed.get(NodeName(EVERYWHERE), ()))
+        everywhere = freed.get(NodeName(EVERYWHERE), frozenset())
+        shared = Counter((each[0], each[1]) for each in everywhere if not is_share(each))
         for node in before if shared else ():
             pools = devices.pools_of(nodes[node].node)
             more = sum(count for pool, count in shared.items() if pool in pools)
             if more:
-                found[node] = [count + more for count in found.get(node, [0 for _ in kinds.sets])]
-        return {node: self._amounts(counts) for node, counts in found.items()}
+                found[node] = [count + more for count in found.get(node, no_more)]
+        return {
+            node: {**self._amounts(counts), **self._shares.freed(node, tuple(freed.get(node, ())))}
+            for node, counts in found.items()
+        }
 
     def _amounts(self, counts: Sequence[int]) -> Resources:
         return {f"{DEVICE_SLOT}of kinds {index}": count for index, count in enumerate(counts)}

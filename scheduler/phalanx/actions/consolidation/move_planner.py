@@ -28,7 +28,7 @@ from phalanx.actions.problems.pod_assignment import assign_pods
 from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.framework.session import Session
 from phalanx.framework.statement import DoesNotFit, Statement, Usage, total_requests
-from phalanx.model.devices.pools import DeviceId
+from phalanx.model.devices.uses import DeviceUse
 from phalanx.model.host_ports import offered, ports_of, with_ports
 from phalanx.model.names import GangId, NodeName, PodUid, QueueName
 from phalanx.model.pods import Assignments, Pod
@@ -42,7 +42,7 @@ from phalanx.solver.engine import place
 from phalanx.solver.preemption.capacity import pods_that_fit
 from phalanx.solver.problem import Placed
 
-Devices = Mapping[NodeName, frozenset[DeviceId]]
+Devices = Mapping[NodeName, frozenset[DeviceUse]]
 """Devices by node."""
 
 

@@ -14,10 +14,10 @@ from msgspec.structs import replace
 from phalanx.actions.preemption.nominations import Nominations, beyond, negative
 from phalanx.actions.preemption.victims import termination_deadline
 from phalanx.actions.problems.capacity_holders import AssignedPod, assigned_pods, charged, total_of, usage_of
-from phalanx.actions.problems.held_devices import still_held
+from phalanx.actions.problems.held_devices import granted_to, still_held
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Statement, Usage
-from phalanx.model.devices.pools import DeviceId
+from phalanx.model.devices.uses import DeviceUse
 from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.memory import ExpectedPod, Move, Nomination
 from phalanx.model.names import GangId, NodeName, PodUid, QueueName
@@ -146,8 +146,13 @@ class Moves:
             return []
         return [(node, [index.as_pod(pod) for pod in pods]) for node, pods in sorted(move.apart.items())]
 
-    def _devices(self, gang: GangId) -> dict[NodeName, frozenset[DeviceId]]:
-        return still_held(self.open[gang].devices, self._session)
+    def _devices(self, gang: GangId) -> dict[NodeName, frozenset[DeviceUse]]:
+        held, session = self.open[gang].devices, self._session
+        if not held:
+            return {}
+        recreated = _recreated(session.gangs.get(gang), self.open[gang])
+        placed = granted_to(each for each in session.placements if each.gang == gang)
+        return still_held(held, session, placed | session.devices.uses_of(recreated))
 
     def _take(self, gang: GangId, statement: Statement, usage: Usage, booked: Usage) -> None:
         statement.nominate(queue=self.open[gang].queue, usage=usage, booked=booked)

@@ -100,7 +100,7 @@ class ResourceClaimSpec(ApiStruct, frozen=True):
 
 
 class DeviceRequestAllocationResult(ApiStruct, frozen=True):
-    """One allocated device. With `share_id` it is a share of a device."""
+    """One allocated device. With `share_id` it is a share of a device, which consumes capacity."""
 
     request: str = ""
     driver: str = ""
@@ -108,6 +108,7 @@ class DeviceRequestAllocationResult(ApiStruct, frozen=True):
     device: str = ""
     admin_access: bool | None = None
     share_id: str | None = field(name="shareID", default=None)
+    consumed_capacity: Mapping[str, Quantity] = {}
     binding_conditions: tuple[str, ...] = ()
     binding_failure_conditions: tuple[str, ...] = ()
     skip_node_operations: tuple[str, ...] = ()
@@ -213,10 +214,27 @@ class DeviceAttribute(ApiStruct, frozen=True):
     versions: tuple[str, ...] | None = None
 
 
+class CapacityRequestPolicyRange(ApiStruct, frozen=True):
+    """Amounts from a minimum to a maximum, in steps."""
+
+    min: Quantity | None = None
+    max: Quantity | None = None
+    step: Quantity | None = None
+
+
+class CapacityRequestPolicy(ApiStruct, frozen=True):
+    """What one allocation may consume of a capacity, and what it consumes by default."""
+
+    default: Quantity | None = None
+    valid_values: tuple[Quantity, ...] = ()
+    valid_range: CapacityRequestPolicyRange | None = None
+
+
 class DeviceCapacity(ApiStruct, frozen=True):
     """An amount that a device has. The request policy matters only to devices with several allocations."""
 
     value: Quantity = 0
+    request_policy: CapacityRequestPolicy | None = None
 
 
 class Counter(ApiStruct, frozen=True):

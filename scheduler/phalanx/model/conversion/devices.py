@@ -5,8 +5,10 @@ from typing import Final, TypeVar
 
 from phalanx.model.api import core, devices
 from phalanx.model.api.values import seconds
+from phalanx.model.conversion.capacity import read_amount, read_consumable, read_consumed, read_requested
 from phalanx.model.conversion.device_bindings import read_binding, read_ready_by, read_unbound
 from phalanx.model.conversion.selectors import read_selector
+from phalanx.model.devices.capacity import Amount
 from phalanx.model.devices.claims import (
     ALL_DEVICES,
     AllocatedDevice,
@@ -20,7 +22,6 @@ from phalanx.model.devices.claims import (
 )
 from phalanx.model.devices.limits import CLAIM_DEVICES_MAX
 from phalanx.model.devices.pools import (
-    Amount,
     Attribute,
     Consumption,
     Device,
@@ -32,7 +33,6 @@ from phalanx.model.devices.pools import (
 )
 from phalanx.model.extended_resources import ANNOTATION
 from phalanx.model.pods import Toleration
-from phalanx.model.resources import InvalidQuantity, billionths
 
 T = TypeVar("T")
 
@@ -84,9 +84,6 @@ def read_taint_rule(written: devices.DeviceTaintRule) -> TaintRule | None:
 
 
 def _device(written: devices.SliceDevice, path: str, driver: str, wrong: list[str]) -> Device:
-    unsupported = ""
-    if written.allow_multiple_allocations:
-        unsupported = f"{path}.allowMultipleAllocations"
     return Device(
         name=written.name,
         attributes=_qualified(
@@ -94,7 +91,7 @@ def _device(written: devices.SliceDevice, path: str, driver: str, wrong: list[st
         ),
         capacity=_qualified(
             {
-                name: _amount(each.value, f"{path}.capacity[{name}].value", wrong)
+                name: read_amount(each.value, f"{path}.capacity[{name}].value", wrong)
                 for name, each in written.capacity.items()
             },
             driver,
@@ -115,7 +112,7 @@ def _device(written: devices.SliceDevice, path: str, driver: str, wrong: list[st
         binds_to_node=bool(written.binds_to_node),
         binding=read_binding(written),
         allows_shares=bool(written.allow_multiple_allocations),
-        unsupported=unsupported,
+        consumable=read_consumable(written, driver, path, wrong),
     )
 
 
@@ -161,16 +158,7 @@ def qualified_name(written: str) -> QualifiedName:
 
 
 def _counters(written: Mapping[str, devices.Counter], path: str, wrong: list[str]) -> Mapping[str, Amount]:
-    return {name: _amount(each.value, f"{path}[{name}].value", wrong) for name, each in written.items()}
-
-
-def _amount(written: core.Quantity, path: str, wrong: list[str]) -> Amount:
-    """The quantity in billionths; 0 for an invalid one."""
-    try:
-        return str(billionths(written))
-    except InvalidQuantity as invalid:
-        wrong.append(f"{path}: {invalid}")
-        return "0"
+    return {name: read_amount(each.value, f"{path}[{name}].value", wrong) for name, each in written.items()}
 
 
 # --- DeviceClass and ResourceClaim --------------------------------------------------------------------------
@@ -255,10 +243,8 @@ def _request(
         wrong.append(f"{path}.allocationMode: {written.allocation_mode!r} is not {_EXACT} or {_ALL}")
     if written.count < 0:
         wrong.append(f"{path}.count: {written.count} is negative")
-    if written.capacity is not None:
-        unsupported.append(f"{path}.capacity: requests of a part of a device are not supported yet")
     if written.derived_attributes:
-        unsupported.append(f"{path}.derivedAttributes: derived attributes are not supported yet")
+        unsupported.append(f"{path}.derivedAttributes: derived attributes are off in Kubernetes by default")
     admin = isinstance(written, devices.ExactDeviceRequest) and bool(written.admin_access)
     return Request(
         name=name,
@@ -271,6 +257,7 @@ def _request(
             Toleration(each.key, each.operator or "Equal", each.value, each.effect)
             for each in written.tolerations
         ),
+        capacity=read_requested(written.capacity, path, wrong),
     )
 
 
@@ -313,7 +300,8 @@ def _allocation(written: devices.AllocationResult | None) -> Allocation | None:
                 request=each.request,
                 device=(each.driver, each.pool, each.device),
                 admin_access=bool(each.admin_access),
-                is_share=each.share_id is not None,
+                share_id=each.share_id or "",
+                consumed=read_consumed(each),
             )
             for each in written.devices.results
         ),

@@ -10,11 +10,13 @@ An answer of no devices is an error where kube-scheduler stops to schedule the p
 a selector without a value for a device, or all devices of a pool that is incomplete.
 """
 
-from collections.abc import Collection, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from functools import cached_property
+from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from phalanx.model.devices.capacity import Amounts, CannotConsume
 from phalanx.model.devices.claims import ALL_DEVICES, AllocatedDevice, ClaimSpec, DeviceClasses, Request
 from phalanx.model.devices.constraints import ConstraintState
 from phalanx.model.devices.counters import Counters
@@ -29,8 +31,13 @@ from phalanx.model.devices.pools import (
     QualifiedName,
     Slice,
 )
+from phalanx.model.devices.shares import Shares, ask_for_amounts, fits_empty
+from phalanx.model.devices.uses import DeviceUse
 from phalanx.model.nodes import Node
 from phalanx.model.pods import Term
+
+NOT_ENOUGH: Final = "not enough free devices match"
+"""Why there is no allocation if nothing else is to be said."""
 
 
 class Candidate(Struct, frozen=True, gc=False, eq=False):
@@ -55,12 +62,21 @@ class Answer(Struct, frozen=True, gc=False):
     """Whether the search ended at its bound."""
 
 
+class _Chosen(Struct, frozen=True, gc=False):
+    """A device that a request has; with `consumed` a share of it. `counted`: whether it uses counters."""
+
+    request: Request
+    candidate: Candidate
+    consumed: Amounts | None
+    counted: bool
+
+
 class NodeDevices(Struct, frozen=True, gc=False):
-    """What claims of a pod are allocated from: the pools of a node, and the devices in use."""
+    """What claims of a pod are allocated from: the pools of a node, and what is in use of devices."""
 
     node: Node
     pools: tuple[Pool, ...]
-    in_use: Collection[DeviceId]
+    in_use: frozenset[DeviceUse]
 
 
 class _Stop(Exception):
@@ -123,7 +139,7 @@ class _Search:
         self._classes = classes
         self._matcher = matcher
         self._usable = [list(candidates(place.pools)) for place in self._places]
-        self._in_use: Collection[DeviceId] = (
+        self._in_use: frozenset[DeviceUse] = (
             self._places[0].in_use
             if len(wanted) == 1
             else frozenset(each for place in self._places for each in place.in_use)
@@ -141,8 +157,9 @@ class _Search:
         self._counters = Counters(pools, self._in_use)
         self._constraints = [ConstraintState(spec.constraints) for spec in self._claims]
         self._taken: dict[DeviceId, set[int]] = {}
-        self._chosen: list[list[tuple[Request, Candidate]]] = [[] for _ in self._claims]
-        self._left_out = ""
+        """By whole device, the claims that have it."""
+        self._shares = Shares(self._in_use, are_amounts_asked=ask_for_amounts(self._requests))
+        self._chosen: list[list[_Chosen]] = [[] for _ in self._claims]
         self._steps = 0
 
     def answer(self) -> Answer:
@@ -151,21 +168,13 @@ class _Search:
         if self._claim(0):
             return Answer(
                 claims=tuple(
-                    tuple(
-                        AllocatedDevice(
-                            request.name,
-                            each.id,
-                            admin_access=request.admin_access,
-                            binding=each.device.binding,
-                        )
-                        for request, each in chosen
-                    )
-                    for chosen in self._chosen
+                    tuple(_allocated(each, number, index) for index, each in enumerate(chosen))
+                    for number, chosen in enumerate(self._chosen)
                 ),
-                candidates=tuple(tuple(each for _, each in chosen) for chosen in self._chosen),
+                candidates=tuple(tuple(each.candidate for each in chosen) for chosen in self._chosen),
             )
         unused = next((pool.problem for place in self._places for pool in place.pools if pool.problem), "")
-        return Answer(reason=self._left_out or unused or "not enough free devices match")
+        return Answer(reason=unused or NOT_ENOUGH)
 
     # --- what is known before the search ------------------------------------------------------------------
 
@@ -188,10 +197,11 @@ class _Search:
         for pool in self._places[place].pools:
             if pool.problem:
                 raise _Stop(f"{request.field}: asks for all devices, but {pool.problem}")
-            found += [each for each in candidates((pool,)) if self._is_selectable(place, request, each)]
-        for each in found:
-            if each.device.unsupported:
-                raise _Stop(_unsupported(each), is_error=False)
+            found += [
+                each
+                for each in candidates((pool,))
+                if self._is_selectable(place, request, each) and self._can_have(request, each)
+            ]
         return found
 
     def _match(self, place: int, request: Request, each: Candidate) -> Match:
@@ -258,10 +268,9 @@ class _Search:
             each = usable[index]
             if self._is_taken(claim, request, each) or not self._is_selectable(place, request, each):
                 continue
-            if each.device.unsupported:
-                self._left_out = _unsupported(each)
-                continue
             kind = self._kind(each)
+            if self._shares.matter or each.device.allows_shares or each.device.consumable:
+                kind = (kind, self._shares.kind(each.id, each.device))
             if kind in failed or not self._try(claim, request, each):
                 continue
             if self._go_on(claim, position, request, have, index + 1):
@@ -273,10 +282,15 @@ class _Search:
         """Continue with the last device of the claim; without success, give it back."""
         if self._devices(claim, position, request, have + 1, start):
             return True
-        _, each = self._chosen[claim].pop()
-        self._taken[each.id].discard(claim)
+        last = self._chosen[claim].pop()
+        each = last.candidate
+        if last.consumed is None:
+            self._taken[each.id].discard(claim)
+        else:
+            self._shares.give_back(each.id, last.consumed)
         self._constraints[claim].remove(request, each.device)
-        self._counters.give_back(each.pool.id, each.device)
+        if last.counted:
+            self._counters.give_back(each.pool.id, each.device)
         return False
 
     def _is_taken(self, claim: int, request: Request, each: Candidate) -> bool:
@@ -290,19 +304,63 @@ class _Search:
             raise _Stop(
                 f"undecided after {CLAIM_SEARCH_STEPS_MAX} tried devices", is_error=False, is_undecided=True
             )
-        if self._is_taken(claim, request, each) or not self._counters.take(each.pool.id, each.device):
+        device, is_all = each.device, request.count == ALL_DEVICES
+        if self._is_taken(claim, request, each) or not (is_all or self._has_capacity(request, each)):
             return False
-        if not request.tolerates(each.device.taints):
-            self._counters.give_back(each.pool.id, each.device)
+        # The counters of a device are used once, by its first share.
+        counted = not (device.allows_shares and self._shares.is_shared(each.id))
+        if counted and not self._counters.take(each.pool.id, device):
             return False
-        if not self._constraints[claim].add(request, each.device):
-            self._counters.give_back(each.pool.id, each.device)
-            if request.count == ALL_DEVICES:
+        is_right = request.tolerates(device.taints)
+        if is_right and not self._constraints[claim].add(request, device):
+            if is_all:
                 raise _Stop(f"{request.field}: a constraint does not allow all devices, such as {each.id[2]}")
+            is_right = False
+        elif is_right and is_all and not self._has_capacity(request, each):
+            self._constraints[claim].remove(request, device)
+            is_right = False
+        if not is_right:
+            if counted:
+                self._counters.give_back(each.pool.id, device)
             return False
-        self._taken.setdefault(each.id, set()).add(claim)
-        self._chosen[claim].append((request, each))
+        consumed = None
+        if device.allows_shares:
+            consumed = self._shares.take(request, each.id, device)
+        else:
+            self._taken.setdefault(each.id, set()).add(claim)
+        self._chosen[claim].append(_Chosen(request, each, consumed, counted))
         return True
+
+    def _has_capacity(self, request: Request, each: Candidate) -> bool:
+        """Whether enough of the capacity of the device is free."""
+        if not (each.device.consumable or self._shares.matter):
+            return True
+        try:
+            return self._shares.fits(request, each.id, each.device)
+        except CannotConsume as wrong:
+            raise _cannot(request, each, wrong) from wrong
+
+    def _can_have(self, request: Request, each: Candidate) -> bool:
+        """Whether the capacity of the device would be enough if all of it was free."""
+        try:
+            return fits_empty(request, each.id[0], each.device)
+        except CannotConsume as wrong:
+            raise _cannot(request, each, wrong) from wrong
+
+
+def _allocated(chosen: _Chosen, claim: int, position: int) -> AllocatedDevice:
+    """As it is answered. A share has a number in place of an ID, until it is known whose claim this is."""
+    request, each = chosen.request, chosen.candidate
+    found = AllocatedDevice(
+        request.name, each.id, admin_access=request.admin_access, binding=each.device.binding
+    )
+    if chosen.consumed is None:
+        return found
+    return structs.replace(found, share_id=f"{claim}-{position}", consumed=chosen.consumed)
+
+
+def _cannot(request: Request, each: Candidate, wrong: CannotConsume) -> _Stop:
+    return _Stop(f"{request.field}.capacity: device {each.id[2]} of driver {each.id[0]}: {wrong}")
 
 
 def match_of(
@@ -343,10 +401,6 @@ def is_local(each: Candidate) -> bool:
     """Whether only one node can use the device."""
     choice = each.slice.choice_of(each.device)
     return choice is not None and bool(choice.node)
-
-
-def _unsupported(each: Candidate) -> str:
-    return f"ResourceSlice {each.slice.name}: {each.device.unsupported}: not supported yet"
 
 
 def nodes_of(devices: Sequence[Candidate], node: Node) -> NodeChoice:

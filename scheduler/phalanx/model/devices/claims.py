@@ -5,7 +5,9 @@ from typing import Final
 
 from msgspec import Struct
 
+from phalanx.model.devices.capacity import Amounts
 from phalanx.model.devices.pools import Binding, DeviceId, DeviceTaint, NodeChoice, QualifiedName
+from phalanx.model.devices.uses import DeviceUse, share_of
 from phalanx.model.extended_resources import SPECIAL_CLAIM, SpecialClaim
 from phalanx.model.pods import Toleration
 
@@ -37,7 +39,8 @@ class DeviceClass(Struct, frozen=True, gc=False):
 class Request(Struct, frozen=True, gc=False):
     """A request for devices of one class, or one alternative of a request.
 
-    `name` is "request" or "request/alternative". `count` is ALL_DEVICES for all that match.
+    `name` is "request" or "request/alternative". `count` is ALL_DEVICES for all that match. `capacity`: what
+    each device must have, and what a share of one consumes, by the names that its ResourceSlice writes.
     """
 
     name: str
@@ -47,6 +50,7 @@ class Request(Struct, frozen=True, gc=False):
     count: int = 1
     admin_access: bool = False
     tolerations: tuple[Toleration, ...] = ()
+    capacity: Amounts = ()
 
     @property
     def parent(self) -> str:
@@ -91,14 +95,24 @@ class ClaimSpec(Struct, frozen=True, gc=False):
 
 
 class AllocatedDevice(Struct, frozen=True, gc=False):
-    """One device of an allocation. A device with admin access is not used up, nor one of which it is a
-    share."""
+    """One device of an allocation, or a share of one, with what the share consumes.
+
+    A device with admin access is not used up.
+    """
 
     request: str
     device: DeviceId
     admin_access: bool = False
-    is_share: bool = False
+    share_id: str = ""
+    consumed: Amounts = ()
     binding: Binding | None = None
+
+    @property
+    def use(self) -> DeviceUse | None:
+        """What is in use by it; None for admin access."""
+        if self.admin_access:
+            return None
+        return share_of(self.device, self.share_id, self.consumed) if self.share_id else self.device
 
 
 class Allocation(Struct, frozen=True, gc=False):
@@ -179,12 +193,31 @@ def special_uid(pod: str) -> str:
 DeviceClasses = Mapping[str, DeviceClass]
 
 
-def devices_in_use(claims: Iterable[Claim]) -> Iterator[DeviceId]:
-    """The devices that allocated claims use up. A share counts as its whole device."""
+def devices_in_use(claims: Iterable[Claim]) -> Iterator[DeviceUse]:
+    """The devices that allocated claims use up, and the shares that they have."""
+    return uses_of(claim.allocation for claim in claims if claim.allocation is not None)
+
+
+def distinct_uses(claims: Iterable[Claim]) -> Iterator[DeviceUse]:
+    """The same. Shares to which other schedulers gave one ID are different uses."""
+    seen: set[DeviceUse] = set()
     for claim in claims:
         for each in claim.allocation.devices if claim.allocation is not None else ():
-            if not each.admin_access:
-                yield each.device
+            use = each.use
+            if use is not None and each.share_id:
+                if use in seen:
+                    use = share_of(each.device, f"{each.share_id} of {claim.uid}", each.consumed)
+                seen.add(use)
+            if use is not None:
+                yield use
+
+
+def uses_of(allocations: Iterable[Allocation]) -> Iterator[DeviceUse]:
+    """What allocations use."""
+    for allocation in allocations:
+        for each in allocation.devices:
+            if (use := each.use) is not None:
+                yield use
 
 
 def _tolerates(toleration: Toleration, taint: DeviceTaint) -> bool:

@@ -1,12 +1,13 @@
 """All devices of a cluster, the classes, and the claims: the part of a snapshot that concerns devices."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct, structs
 
 from phalanx.model.devices.allocator import (
     Answer,
+    Candidate,
     NodeDevices,
     allocate_on,
     candidates,
@@ -15,24 +16,27 @@ from phalanx.model.devices.allocator import (
     nodes_of,
 )
 from phalanx.model.devices.claims import (
+    AllocatedDevice,
     Allocation,
     Claim,
     ClaimGrant,
     ClaimSpec,
     DeviceClass,
     Request,
-    devices_in_use,
+    distinct_uses,
 )
 from phalanx.model.devices.every_choice import Devices, EveryChoice, every_choice
 from phalanx.model.devices.joint_slots import PlainKinds, free_for_any
-from phalanx.model.devices.limits import NODE_POOLS_CACHE_MAX
+from phalanx.model.devices.limits import EXTENDED_SHARES_MAX, NODE_POOLS_CACHE_MAX
 from phalanx.model.devices.matching import Matcher
 from phalanx.model.devices.mixed_slots import MixCounter
 from phalanx.model.devices.pod_claims import Unresolved, allocate_for_pod, resolve
 from phalanx.model.devices.pools import DeviceId, Inventory, Pool, PoolId, Slice, TaintRule
 from phalanx.model.devices.shared_claims import Choice, Chooser, ClaimSet, joint_choices
 from phalanx.model.devices.shared_pools import SharedPools
+from phalanx.model.devices.shares import Shares, is_within
 from phalanx.model.devices.slots import SlotCounter
+from phalanx.model.devices.uses import DeviceUse, device_of, is_share, new_share_id, shares_by_device
 from phalanx.model.names import NodeName
 from phalanx.model.nodes import Node
 from phalanx.model.pods import PodClaim
@@ -56,7 +60,7 @@ class ClusterDevices(Struct, frozen=True, gc=False):
 
 
 NO_DEVICES: Final = ClusterDevices()
-_NONE: Final = frozenset[DeviceId]()
+_NONE: Final = frozenset[DeviceUse]()
 
 
 def without_allocations(devices: ClusterDevices) -> ClusterDevices:
@@ -99,6 +103,24 @@ class NodePools:
         return known[1]
 
 
+def with_share_ids(answer: Answer, claims: Sequence[Claim]) -> Answer:
+    """The answer for these claims of which some have no allocation, with IDs of its shares."""
+    if not any(each.share_id for some in answer.claims or () for each in some):
+        return answer
+    waiting = [each for each in claims if each.allocation is None]
+    found = [
+        tuple(_with_id(each, claim, position) for position, each in enumerate(some))
+        for claim, some in zip(waiting, answer.claims or (), strict=True)
+    ]
+    return structs.replace(answer, claims=tuple(found))
+
+
+def _with_id(each: AllocatedDevice, claim: Claim, position: int) -> AllocatedDevice:
+    if not each.share_id:
+        return each
+    return structs.replace(each, share_id=new_share_id(claim.uid, each.request, each.device, position))
+
+
 class DeviceState:
     """The devices of one snapshot: what is free, and what claims can have. `matcher` outlives snapshots."""
 
@@ -123,18 +145,38 @@ class DeviceState:
         )
         self._claims = {(each.namespace, each.name): each for each in devices.claims}
         self._special = {each.owner: each for each in devices.claims if each.is_special}
-        in_use: dict[PoolId, set[DeviceId]] = {}
-        for each in devices_in_use(devices.claims):
-            in_use.setdefault(each[:2], set()).add(each)
+        in_use: dict[PoolId, set[DeviceUse]] = {}
+        for each in distinct_uses(devices.claims):
+            in_use.setdefault((each[0], each[1]), set()).add(each)
         self._in_use = {pool: frozenset(used) for pool, used in in_use.items()}
+        self._shares = shares_by_device(each for used in in_use.values() for each in used)
 
     def claim(self, namespace: str, name: str) -> Claim | None:
         """The claim of this name."""
         return self._claims.get((namespace, name))
 
     def is_in_use(self, device: DeviceId) -> bool:
-        """Whether a claim has the device."""
-        return device in self._in_use.get(device[:2], _NONE)
+        """Whether a claim has the device, or a share of it."""
+        return device in self._in_use.get(device[:2], _NONE) or device in self._shares
+
+    def uses_of(self, device: DeviceId) -> tuple[DeviceUse, ...]:
+        """What claims have of the device."""
+        whole = (device,) if device in self._in_use.get(device[:2], _NONE) else ()
+        return (*whole, *self._shares.get(device, ()))
+
+    def can_use(self, uses: Collection[DeviceUse]) -> bool:
+        """Whether the devices are free for these uses beside what claims have."""
+        for use in uses:
+            device = device_of(use)
+            if not is_share(use):
+                if self.is_in_use(device):
+                    return False
+                continue
+            found = self.inventory.device(device)
+            beside = {*self.uses_of(device), *(each for each in uses if device_of(each) == device)}
+            if device in beside or (found is not None and not is_within(device, found, beside)):
+                return False
+        return True
 
     def special(self, pod_uid: str) -> Claim | None:
         """The claim that a scheduler made for the extended resources of the pod."""
@@ -142,7 +184,7 @@ class DeviceState:
 
     def offered(self, node: Node) -> dict[str, int]:
         """The extended resources that a node does not offer itself, each with the number of devices of its
-        class that only this node can use."""
+        class that only this node can use; a device in shares counts as often as it can be allocated."""
         missing = [each for each in self.devices.extended if not node.allocatable.get(each)]
         pools = self.node_pools.of(node) if missing else ()
         found = {name: self._of_class(self.devices.extended[name], pools, node) for name in missing}
@@ -152,9 +194,11 @@ class DeviceState:
         asked = Request(name=name, field="", device_class=name)
         if name not in self._classes:
             return 0
+        empty = Shares((), are_amounts_asked=False)
         return sum(
-            is_local(each) and match_of(self._matcher, self._classes, node, asked, each) is True
+            empty.most(asked, each.id, each.device, EXTENDED_SHARES_MAX)
             for each in candidates(pools)
+            if is_local(each) and match_of(self._matcher, self._classes, node, asked, each) is True
         )
 
     def claims_of(
@@ -167,8 +211,8 @@ class DeviceState:
         self,
         node: Node,
         *,
-        besides: frozenset[DeviceId] = frozenset(),
-        without: frozenset[DeviceId] = frozenset(),
+        besides: frozenset[DeviceUse] = frozenset(),
+        without: frozenset[DeviceUse] = frozenset(),
     ) -> NodeDevices:
         """What a node can use, if the devices `without` are not in use any more, and then `besides` are."""
         pools = self.node_pools.of(node)
@@ -181,7 +225,8 @@ class DeviceState:
 
     def allocate(self, claims: Sequence[Claim], place: NodeDevices) -> Answer:
         """Allocate for one pod those of its claims that have no allocation."""
-        return allocate_for_pod(claims, place, classes=self._classes, matcher=self._matcher)
+        answer = allocate_for_pod(claims, place, classes=self._classes, matcher=self._matcher)
+        return with_share_ids(answer, claims)
 
     def shared(
         self,
@@ -189,8 +234,8 @@ class DeviceState:
         sets: Sequence[ClaimSet],
         score: Callable[[int, Sequence[Node], Sequence[Allocation]], int],
         *,
-        besides: frozenset[DeviceId] = frozenset(),
-        without: frozenset[DeviceId] = frozenset(),
+        besides: frozenset[DeviceUse] = frozenset(),
+        without: frozenset[DeviceUse] = frozenset(),
     ) -> Iterator[Choice]:
         """What claims that members of a gang share can have; see there."""
         chooser = Chooser(
@@ -206,8 +251,8 @@ class DeviceState:
         others: Sequence[ClaimSpec],
         nodes: Sequence[Node],
         *,
-        besides: frozenset[DeviceId],
-        without: frozenset[DeviceId],
+        besides: frozenset[DeviceUse],
+        without: frozenset[DeviceUse],
     ) -> EveryChoice:
         """All choices of devices for claims that members of a gang share; see there."""
         devices = Devices(
@@ -222,11 +267,32 @@ class DeviceState:
         specs = [
             (place, [each.spec for each in claims if each.allocation is None]) for place, claims in wanted
         ]
-        return allocate_on(specs, classes=self._classes, matcher=self._matcher)
+        answer = allocate_on(specs, classes=self._classes, matcher=self._matcher)
+        return with_share_ids(answer, [claim for _, claims in wanted for claim in claims])
 
-    def free_for_any(self, kinds: PlainKinds, place: NodeDevices) -> tuple[int, ...] | None:
+    def free_for_any(
+        self, kinds: PlainKinds, place: NodeDevices, *, are_shares_counted: bool
+    ) -> tuple[int, ...] | None:
         """For each set of these kinds, how many free devices match one of them; see there."""
-        return free_for_any(place, kinds, classes=self._classes, matcher=self._matcher)
+        return free_for_any(
+            place,
+            kinds,
+            classes=self._classes,
+            matcher=self._matcher,
+            are_shares_counted=are_shares_counted,
+        )
+
+    def matching(self, requests: Sequence[Request], place: NodeDevices) -> list[Candidate]:
+        """The devices that one of these requests may have, if they are free."""
+        return [
+            each
+            for each in candidates(place.pools)
+            if any(
+                request.tolerates(each.device.taints)
+                and match_of(self._matcher, self._classes, place.node, request, each) is True
+                for request in requests
+            )
+        ]
 
     def slots(self, claims: Sequence[ClaimSpec]) -> SlotCounter:
         """Counts the members with these claims that fit on nodes."""

@@ -1,8 +1,9 @@
 """Counters that the devices of a pool share: a partition of a GPU uses up what others would need."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from phalanx.model.devices.pools import Device, DeviceId, Pool, PoolId
+from phalanx.model.devices.pools import Device, Pool, PoolId
+from phalanx.model.devices.uses import DeviceUse, devices_used
 
 _Counter = tuple[str, str]
 """Counter set and counter."""
@@ -11,11 +12,11 @@ _Counter = tuple[str, str]
 class Counters:
     """What is free of the counters of some pools, in billionths."""
 
-    def __init__(self, pools: Sequence[Pool], in_use: Collection[DeviceId]) -> None:
+    def __init__(self, pools: Sequence[Pool], in_use: Iterable[DeviceUse]) -> None:
         self._free: dict[PoolId, dict[_Counter, int]] = {}
-        for pool in pools:
-            if not pool.counter_sets or pool.problem:
-                continue
+        counted = [pool for pool in pools if pool.counter_sets and not pool.problem]
+        used = devices_used(in_use) if counted else frozenset()
+        for pool in counted:
             free = {
                 (counter_set, counter): int(amount)
                 for counter_set, counters in pool.counter_sets.items()
@@ -23,7 +24,7 @@ class Counters:
             }
             for each in (*pool.slices, *pool.other_slices):
                 for device in each.devices:
-                    if device.consumes and (*pool.id, device.name) in in_use:
+                    if device.consumes and (*pool.id, device.name) in used:
                         for counter, amount in _used(device):
                             free[counter] -= amount
             self._free[pool.id] = free

@@ -205,7 +205,7 @@ class _Search:
             place = self._devices.on(node)
             for each in self._new_devices(place, seen):
                 choice = each.slice.choice_of(each.device)
-                if choice is None or each.device.unsupported:
+                if choice is None:
                     continue
                 self.is_complete &= not each.device.allows_shares  # each choice uses such a device once
                 if each.id in place.in_use:

@@ -16,8 +16,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from phalanx.model.devices.capacity import Amount
 from phalanx.model.devices.limits import CEL_COST_MAX, CEL_EXPRESSION_CHARACTERS_MAX
-from phalanx.model.devices.pools import Amount, Attribute, Device, QualifiedName
+from phalanx.model.devices.pools import Attribute, Device, QualifiedName
 from phalanx.model.devices.versions import InvalidVersion, version_key
 from phalanx.model.resources import InvalidQuantity, billionths
 

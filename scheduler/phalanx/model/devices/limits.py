@@ -15,6 +15,10 @@ step for each device that they allocate."""
 CLAIM_SEARCH_DEVICES_MAX: Final = 256
 """Devices that one search allocates together: each of them is a level of the recursion."""
 
+EXTENDED_SHARES_MAX: Final = 256
+"""Shares of one device that a node offers of an extended resource at most: more than pods run on a node. A
+device may allow any number."""
+
 SHARED_CHOICES_MAX: Final = 16
 """Choices of devices for the claims that a gang shares that are compared. The first ones are for most of the
 pods of each claim; each costs a search on some of the nodes."""

@@ -8,10 +8,11 @@ from collections.abc import Mapping
 
 from msgspec import Struct, structs
 
+from phalanx.model.devices.capacity import Amount
 from phalanx.model.devices.claims import ClaimSpec, DeviceClass, DeviceClasses, Request, Selector
 from phalanx.model.devices.expressions import EvaluationFailed, Evaluator, Expression, InvalidExpression
 from phalanx.model.devices.limits import CEL_EXPRESSIONS_MAX, CEL_RESULTS_MAX
-from phalanx.model.devices.pools import Amount, AttributeValue, Device, QualifiedName
+from phalanx.model.devices.pools import AttributeValue, Device, QualifiedName
 
 _Read = tuple[tuple[QualifiedName, str, AttributeValue], ...]
 _Inputs = tuple[str, str, bool, _Read, tuple[tuple[QualifiedName, Amount], ...]]

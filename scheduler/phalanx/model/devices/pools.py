@@ -10,6 +10,7 @@ from typing import Final
 
 from msgspec import Struct, structs
 
+from phalanx.model.devices.capacity import Amount, Consumable
 from phalanx.model.nodes import Node
 from phalanx.model.pods import Term
 from phalanx.model.selectors import node_matches_any
@@ -24,9 +25,6 @@ QualifiedName = tuple[str, str]
 """Domain and identifier of an attribute or a capacity. The domain is the driver unless another is written."""
 
 AttributeValue = int | bool | str | tuple[int | bool | str, ...] | None
-
-Amount = str
-"""An amount in billionths, as decimal text: 80Gi is more than the 64 bits of an integer in a recording."""
 
 CounterSets = Mapping[str, Mapping[str, Amount]]
 """Counter set -> counter -> amount."""
@@ -111,8 +109,9 @@ class Binding(Struct, frozen=True, gc=False):
 class Device(Struct, frozen=True, gc=False):
     """One device. `choice` is set where each device of a slice names its nodes.
 
-    `binding`: set if the driver prepares the device before its pods are bound. `unsupported` names the field
-    for which Phalanx does not allocate the device; empty for none.
+    `allows_shares`: several allocations may each have a share. `consumable`: what they consume of such a
+    device, or where it does not follow from `capacity`: see `capacity_of` in `shares`. `binding`: set if the
+    driver prepares the device before its pods are bound.
     """
 
     name: str
@@ -124,7 +123,7 @@ class Device(Struct, frozen=True, gc=False):
     binds_to_node: bool = False
     binding: "Binding | None" = None
     allows_shares: bool = False
-    unsupported: str = ""
+    consumable: tuple[Consumable, ...] = ()
 
 
 class Slice(Struct, frozen=True, gc=False):
@@ -201,6 +200,13 @@ class Inventory:
     def shared_pools(self) -> frozenset[PoolId]:
         """The pools with such slices."""
         return frozenset(each.pool_id for each in self._shared if each.devices)
+
+    def device(self, name: DeviceId) -> Device | None:
+        """The device in the newest generation of its pool; None if it is not published."""
+        slices = self._of_pool.get(name[:2], ())
+        newest = max((each.generation for each in slices), default=0)
+        current = (each for each in slices if each.generation == newest)
+        return next((device for each in current for device in each.devices if device.name == name[2]), None)
 
     def pools(self, node: Node) -> tuple[Pool, ...]:
         """The pools that the node can use, in the order of kube-scheduler: by driver and name, those with

@@ -4,14 +4,16 @@ What nodes have of such devices does not add up. So the scheduler also bounds wh
 together.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
 from msgspec import Struct
 
 from phalanx.model.devices.allocator import Candidate, candidates, is_local, match_of
 from phalanx.model.devices.claims import DeviceClasses, Request
 from phalanx.model.devices.matching import Matcher
-from phalanx.model.devices.pools import DeviceId, Inventory, NodeChoice, PoolId
+from phalanx.model.devices.pools import Device, DeviceId, Inventory, NodeChoice, PoolId
+from phalanx.model.devices.shares import Shares
 from phalanx.model.names import NodeName
 from phalanx.model.nodes import Node
 
@@ -19,13 +21,19 @@ Ids = tuple[DeviceId, ...]
 
 
 class Matching(Struct, frozen=True):
-    """The devices that match requests: those of several nodes with these nodes, and those of one node."""
+    """The devices that match requests: those of several nodes with these nodes, and those of one node.
+
+    `in_shares`: those of them that are allocated in shares.
+    """
 
     shared: tuple[tuple[frozenset[NodeName], Ids], ...] = ()
     local: Mapping[NodeName, Ids] = {}
+    in_shares: Mapping[DeviceId, Device] = {}
 
 
-NO_MATCH = Matching()
+NO_MATCH: Final = Matching()
+_EMPTY: Final = Shares((), are_amounts_asked=False)
+"""No share is in use; nothing is taken of it."""
 
 
 class SharedPools:
@@ -56,26 +64,40 @@ class SharedPools:
         return known
 
     def _of(self, requests: tuple[Request, ...]) -> Matching:
-        shared = []
+        shared: list[tuple[frozenset[NodeName], Ids]] = []
+        in_shares: dict[DeviceId, Device] = {}
         for nodes, node, some in self._groups:
-            ids = tuple(each.id for each in some if self._matches(requests, node, each))
+            ids = self._ids(requests, node, some, in_shares)
             if ids:
                 shared.append((nodes, ids))
         if not shared:
             return NO_MATCH
-        local = {}
+        local: dict[NodeName, Ids] = {}
         for node in self._nodes:
-            usable = candidates(self._inventory.pools(node))
-            ids = tuple(each.id for each in usable if is_local(each) and self._matches(requests, node, each))
+            usable = filter(is_local, candidates(self._inventory.pools(node)))
+            ids = self._ids(requests, node, usable, in_shares)
             if ids:
                 local[node.name] = ids
-        return Matching(tuple(shared), local)
+        return Matching(tuple(shared), local, in_shares)
+
+    def _ids(
+        self,
+        requests: tuple[Request, ...],
+        node: Node,
+        some: Iterable[Candidate],
+        in_shares: dict[DeviceId, Device],
+    ) -> Ids:
+        """Those of the devices that match one of the requests."""
+        found = [each for each in some if self._matches(requests, node, each)]
+        in_shares.update((each.id, each.device) for each in found if each.device.allows_shares)
+        return tuple(each.id for each in found)
 
     def _matches(self, requests: tuple[Request, ...], node: Node, each: Candidate) -> bool:
-        return not each.device.unsupported and any(
+        return any(
             request.device_class in self._classes
             and request.tolerates(each.device.taints)
             and match_of(self._matcher, self._classes, node, request, each) is True
+            and _EMPTY.most(request, each.id, each.device, 1)
             for request in requests
         )
 

@@ -21,6 +21,14 @@ TAINTED_DEVICES: Final = "sim.phalanx.dev/tainted-devices"
 """Annotation of a node: the number of devices, from the first, with a taint that prevents allocation."""
 DRIVER_STOPPED: Final = "sim.phalanx.dev/driver-stopped"
 """Annotation of a node: its slices are withdrawn while it has this, and kubelets cannot prepare claims."""
+IN_SHARES: Final = "sim.phalanx.dev/devices-in-shares"
+"""Annotation of a node: several claims can have each of its devices."""
+BANDWIDTH: Final = "bandwidth"
+"""The capacity of such a device: a share consumes half of it by default."""
+_IN_SHARES: Final = {
+    "allowMultipleAllocations": True,
+    "capacity": {BANDWIDTH: {"value": "100", "requestPolicy": {"default": "50"}}},
+}
 _SLICES: Final = 2
 _TAINT: Final = {"key": "sim.phalanx.dev/broken", "effect": "NoSchedule"}
 
@@ -71,10 +79,12 @@ class DeviceDriver:
         if DRIVER_STOPPED in annotations:
             return None
         count, tainted = int(annotations.get(DEVICES, self._count)), int(annotations.get(TAINTED_DEVICES, 0))
+        more = _IN_SHARES if IN_SHARES in annotations else {}
         return tuple(
             {
                 "name": f"device-{number}",
                 **self._fields,
+                **more,
                 **({"taints": [_TAINT]} if number < tainted else {}),
             }
             for number in range(count)
