@@ -205,6 +205,27 @@ def test_a_gang_whose_pods_share_a_claim_is_moved_with_it() -> None:
     assert devices_of_moves(decided) == {"pair": ["a-1-x0"], "large": ["a-0-x0", "a-0-x1"]}
 
 
+def test_what_is_held_for_a_shared_claim_is_for_the_moved_gang() -> None:
+    """Another gang may not have the device meanwhile. The new pods wait until the old ones have given theirs
+    back."""
+    world = ClaimWorld().with_devices("a-0", 2).with_devices("a-1", 1)
+    world.gang("pair", 2, on=["a-0", "a-0"], kind=GangKind.POD_GROUP)
+    world.gang("cheap", 1, cpu=0.1, on=["a-0"])
+    share(world, "pair", "a-0", "a-0-x0")
+    world.add("large", 1, 2)
+    recreated(world.take(world.terminate(rested(world).decide(ON)).decide(ON)))
+    middle = world.add("late", 1, 1).decide(ON)
+    assert not middle.placed()
+    claim = world.device_claims["shared"]
+    world.device_claims["shared"] = replace(claim, allocation=None, reserved_for=())
+    world.take(middle).capacity_version += 1
+    last = world.decide(ON)
+    assert sorted(last.placed()) == ["large", "pair"]
+    grants = [bind.grants for placement in last.placements("pair") for bind in placement.binds]
+    found = [grant.allocation.devices for [grant] in grants if grant.allocation is not None]
+    assert [[each.device[2] for each in some] for some in found] == [["a-1-x0"], ["a-1-x0"]]
+
+
 @pytest.mark.parametrize("where", ["both", "a-0"])
 def test_a_gang_that_shares_a_claim_with_others_is_moved_to_nodes_of_its_devices(where: str) -> None:
     world = ClaimWorld().with_devices("a-0", 2).with_devices("a-1", 1)
