@@ -212,7 +212,27 @@ def another_scheduler_has_left_devices_that_are_never_ready() -> str | None:
     return played(play)
 
 
+def some_members_have_devices_and_others_wait_for_some() -> str | None:
+    """The status is about those that have none. All pods with a node have their events."""
+
+    async def play(stage: Stage, driver: Driver) -> None:
+        made = gang("train", 10, OWN)
+        made[0]["spec"]["minMember"] = 6
+        stage.create(*made)
+        await allocated(stage, driver, 8)
+        await asyncio.sleep(3)
+        stage.must(stage.status("train")["reason"] == "InsufficientCapacity", "two have no devices")
+        await bound(stage, 8)
+        pending = [one for one in messages(stage) if one.startswith("BindingConditionsPending")]
+        stage.must(len(pending) == 8, f"each of the others has an event: {pending}")
+        await asyncio.sleep(3)
+        stage.must(stage.status("train")["reason"] == "InsufficientCapacity", "two still have none")
+
+    return played(play)
+
+
 OTHER_PLAYS = (
+    some_members_have_devices_and_others_wait_for_some,
     shared_and_special_claims_wait_too,
     devices_that_are_never_ready,
     the_leader_dies_meanwhile,

@@ -3,6 +3,7 @@
 ResourceSlices are as a driver publishes them. No kubelet prepares devices.
 """
 
+import asyncio
 from collections import Counter
 
 import pytest
@@ -175,8 +176,11 @@ async def test_a_gang_gets_its_devices_and_gives_them_back(shared_cluster: Clust
         # The next gang waits for these devices, and gets them when the first is deleted.
         await create(plane, *claiming_gang("second", space=SPACE, size=8, claims=[OWN, SHARED]))
         await delete_pods(plane, history, "first")
-        await report(plane, "attached")
+        # It may get the channel while the last pods of the first gang still have it.
+        driver = asyncio.create_task(report(plane, "attached"))
         await history.until_bound(16, timeout=120)
+        driver.cancel()
+        await asyncio.wait((driver,))
         await delete_pods(plane, history, "second")
         await check_shares(plane, history)
 

@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
+from phalanx.kube.claim_documents import reservation
 from phalanx.model.api import core
 from phalanx.model.api.devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from phalanx.model.conversion.devices import (
@@ -15,7 +16,8 @@ from phalanx.model.conversion.devices import (
 )
 from phalanx.model.conversion.nodes import read_node
 from phalanx.model.conversion.pod_devices import read_pod_claims
-from phalanx.model.devices.cluster import ClusterDevices, DeviceState
+from phalanx.model.devices.claims import Claim
+from phalanx.model.devices.cluster import ClusterDevices, DeviceState, grants
 from phalanx.model.devices.matching import Matcher
 from phalanx.model.devices.pod_claims import Unresolved
 
@@ -60,6 +62,46 @@ def compare(plugins: Plugins, objects: Sequence[Document], pod: str, matcher: Ma
 
 def opinion(objects: Sequence[Document], pod: str, matcher: Matcher) -> Opinion:
     """The nodes on which the claims of the pod can be allocated."""
+    state, own = _state_and_claims(objects, pod, matcher)
+    if isinstance(own, Unresolved):
+        return Opinion(feasible=(), error=own.text)
+    feasible, reasons, errors, undecided = [], {}, [], False
+    for written in _of(objects, "Node", core.Node):
+        node = read_node(written)
+        found = state.allocate(own, state.on(node))
+        reasons[node.name] = found.reason
+        undecided |= found.is_undecided
+        if found.is_error:
+            errors.append(found.reason)
+        if found.claims is not None:
+            feasible.append(node.name)
+    return Opinion(tuple(sorted(feasible)), next(iter(errors), ""), undecided, reasons)
+
+
+def allocations(
+    objects: Sequence[Document], pod: str, node: str, matcher: Matcher
+) -> dict[str, Document | None]:
+    """By name, the allocation that is written to each claim of the pod that has none, if it is bound to the
+    node."""
+    state, own = _state_and_claims(objects, pod, matcher)
+    assert not isinstance(own, Unresolved)
+    (there,) = [each for each in map(read_node, _of(objects, "Node", core.Node)) if each.name == node]
+    documents = {each["metadata"]["name"]: each for each in objects if each["kind"] == "ResourceClaim"}
+    classes = {each["metadata"]["name"]: each for each in objects if each["kind"] == "DeviceClass"}
+    written = {}
+    for grant in grants(own, state.allocate(own, state.on(there)), there):
+        status = reservation(
+            documents[grant.name], grant, pods=[{"uid": "asker"}], classes=classes, now="now"
+        )
+        if grant.allocation is not None:
+            written[grant.name] = (status or {}).get("allocation")
+    return written
+
+
+def _state_and_claims(
+    objects: Sequence[Document], pod: str, matcher: Matcher
+) -> tuple[DeviceState, tuple[Claim, ...] | Unresolved]:
+    """All devices, and the claims of the pod."""
     by_name = {
         each.metadata.name: read_device_class(each) for each in _of(objects, "DeviceClass", DeviceClass)
     }
@@ -76,22 +118,8 @@ def opinion(objects: Sequence[Document], pod: str, matcher: Matcher) -> Opinion:
     state = DeviceState(devices, matcher)
     pods = _of(objects, "Pod", core.Pod)
     asker = next(each for each in pods if f"{each.metadata.namespace}/{each.metadata.name}" == pod)
-    own = state.claims_of(
-        read_pod_claims(asker), namespace=asker.metadata.namespace, pod_uid=asker.metadata.uid
-    )
-    if isinstance(own, Unresolved):
-        return Opinion(feasible=(), error=own.text)
-    feasible, reasons, errors, undecided = [], {}, [], False
-    for written in _of(objects, "Node", core.Node):
-        node = read_node(written)
-        found = state.allocate(own, state.on(node))
-        reasons[node.name] = found.reason
-        undecided |= found.is_undecided
-        if found.is_error:
-            errors.append(found.reason)
-        if found.claims is not None:
-            feasible.append(node.name)
-    return Opinion(tuple(sorted(feasible)), next(iter(errors), ""), undecided, reasons)
+    namespace, uid = asker.metadata.namespace, asker.metadata.uid
+    return state, state.claims_of(read_pod_claims(asker), namespace=namespace, pod_uid=uid)
 
 
 def _is_elsewhere(error: str, said: Opinion) -> bool:

@@ -39,6 +39,8 @@ class Answer(Struct, frozen=True):
     refused: dict[str, Refusal] = {}
     scores: dict[str, dict[str, int]] = {}
     """By plugin and feasible node, if the question asks for them: before they are normalized and weighted."""
+    claims: dict[str, Document] = {}
+    """By name, the status of the claims of the pod before a bind to the first feasible node, if asked for."""
     error: str = ""
     """Why there is no answer, such as a pod that the API server would refuse."""
 
@@ -49,15 +51,18 @@ class Plugins:
     def __init__(self, process: "subprocess.Popen[bytes]") -> None:
         self._process = process
 
-    def ask(self, objects: Sequence[Document], pod: str, score: Document | None = None) -> Answer:
+    def ask(
+        self, objects: Sequence[Document], pod: str, score: Document | None = None, *, reserve: bool = False
+    ) -> Answer:
         """The answer for a pod, as "namespace/name", in the cluster of these objects. It is one of them.
 
-        `score`: settings of Score plugins; None does not ask them.
+        `score`: settings of Score plugins; None does not ask them. `reserve`: ask for claims too.
         """
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
         assert stdout is not None
-        stdin.write(json.dumps({"objects": objects, "pod": pod, "score": score}).encode() + b"\n")
+        question = {"objects": objects, "pod": pod, "score": score, "reserve": reserve}
+        stdin.write(json.dumps(question).encode() + b"\n")
         stdin.flush()
         line = stdout.readline()
         if not line:

@@ -9,7 +9,7 @@ from phalanx.model.devices.matching import Matcher
 from tests.examples import holds
 from tests.oracle.clusters import Case
 from tests.oracle.device_clusters import DRIVERS, POD, cases_with_devices, cluster, document
-from tests.oracle.device_comparison import compare, shown
+from tests.oracle.device_comparison import allocations, compare, shown
 from tests.oracle.plugins import Plugins
 
 MATCHER: Final = Matcher()
@@ -21,6 +21,28 @@ MATCHER: Final = Matcher()
 def test_random_clusters_with_devices(plugins: Plugins, case: Case) -> None:
     found = compare(plugins, case.objects, POD, MATCHER)
     assert not found.problem, shown(found)
+
+
+@pytest.mark.slow
+@holds(12, suppress_health_check=list(HealthCheck))
+@given(case=cases_with_devices())
+def test_allocations_are_those_that_kube_scheduler_writes(plugins: Plugins, case: Case) -> None:
+    """The same devices, with the same fields: binding conditions, tolerations, nodes."""
+    answer = plugins.ask(case.objects, POD, reserve=True)
+    if answer.error or not answer.feasible:
+        return
+    for name, ours in allocations(case.objects, POD, answer.feasible[0], MATCHER).items():
+        theirs = answer.claims[name]["allocation"]
+        assert ours is not None
+        assert ours.pop("allocationTimestamp")
+        assert theirs.pop("allocationTimestamp")
+        for result in ours["devices"]["results"]:
+            for each in result.get("tolerations", ()):
+                # as the API server stores them
+                each.setdefault("operator", "Equal")
+                if not each.get("value"):
+                    each.pop("value", None)
+        assert ours == theirs, answer.feasible[0]
 
 
 DRIVER: Final = DRIVERS[0]

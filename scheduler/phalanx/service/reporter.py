@@ -8,7 +8,6 @@ import asyncio
 from collections import Counter
 from collections.abc import Mapping
 from functools import partial
-from typing import Final
 
 import msgspec
 from msgspec import Struct
@@ -41,13 +40,13 @@ from phalanx.model.names import API_GROUP, GangId, PodUid, QueueName
 from phalanx.model.reasons import Category, Reason, Verdict
 from phalanx.model.workloads.job import JOB
 from phalanx.service import partial_admission, pod_group_status, queue_status
+from phalanx.service.awaited_devices import AwaitedDevices
 from phalanx.service.cluster_state import ClusterState
 from phalanx.service.pod_group_status import GangReport
 from phalanx.service.pod_messages import PodMessages
 from phalanx.service.tenant_names import TenantNames
 
 _NO_REPORT = GangReport()
-_PREPARING: Final = "Wait until the driver of the device has prepared it"
 
 
 class _Taken(Struct):
@@ -79,8 +78,7 @@ class Reporter:
         self._reports: dict[GangId, GangReport] = {}
         self._verdicts: tuple[Verdict, ...] = ()
         self._taken: dict[GangId, _Taken] = {}
-        self._awaiting: dict[GangId, Verdict] = {}
-        """Of placed gangs that wait for their devices."""
+        self._awaited = AwaitedDevices()
         self._queues: Mapping[str, QueueReport] = {}
         self._queues_planned = False
         self._pod_messages = PodMessages(context.clock, self._report_later)
@@ -154,7 +152,7 @@ class Reporter:
     def _forget_verdict(self, gang: GangId) -> None:
         """Report its next verdict, even if it is the last one again."""
         self._taken.pop(gang, None)
-        self._awaiting.pop(gang, None)
+        self._awaited.forget(gang)
         self._verdicts = ()
 
     def bound(self, bind: Bind) -> None:
@@ -166,18 +164,14 @@ class Reporter:
 
         `why` names a claim, a device and a condition; empty if all devices are ready.
         """
-        gang, reason = placement.gang, Reason.RESOURCE_CLAIM_NOT_READY
-        before, verdict = self._awaiting.pop(gang, None), None
-        if why:
-            verdict = Verdict(gang, placement.group, reason, why, next_step=_PREPARING)
-            self._awaiting[gang] = verdict
-            for bind in placement.binds if before is None else ():
-                own = next(iter(self._state.cache.awaited_claims(bind)), why)
-                pod = PodRef(bind.namespace, bind.name, bind.pod)
-                self._events.devices_awaited(pod, node=bind.node, why=str(own))
+        gang, before = placement.gang, self._awaited.verdict(placement.gang)
+        for bind in placement.binds if self._awaited.note(placement, why) else ():
+            own = next(iter(self._state.cache.awaited_claims(bind)), why)
+            pod = PodRef(bind.namespace, bind.name, bind.pod)
+            self._events.devices_awaited(pod, node=bind.node, why=str(own))
         report = self._reports.get(gang, _NO_REPORT)
         if report.verdict is None or report.verdict is before:  # else it is about members that are not placed
-            self._set_report(gang, msgspec.structs.replace(report, verdict=verdict))
+            self._set_report(gang, msgspec.structs.replace(report, verdict=self._awaited.verdict(gang)))
 
     def _take_verdicts(self, verdicts: tuple[Verdict, ...]) -> None:
         """Derive queue positions from the order of the verdicts, in which the gangs were tried.

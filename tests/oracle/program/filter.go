@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/component-base/featuregate"
 	"k8s.io/dynamic-resource-allocation/resourceslice/tracker"
 	"k8s.io/klog/v2"
@@ -26,8 +27,9 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
 )
 
-// filter asks the plugins about every node, in the order of kube-scheduler, and with settings for their scores too.
-func filter(ctx context.Context, asked *cluster, scored *settings) (answer, error) {
+// filter asks the plugins about every node, in the order of kube-scheduler, and for what else the question wants.
+func filter(ctx context.Context, asked *cluster, wanted question) (answer, error) {
+	scored := wanted.Score
 	profile, err := defaultProfile(ctx, asked, scored)
 	if err != nil {
 		return answer{}, err
@@ -70,6 +72,9 @@ func filter(ctx context.Context, asked *cluster, scored *settings) (answer, erro
 	if scored != nil {
 		given.Scores, err = score(ctx, profile, state, asked, feasible)
 	}
+	if wanted.Reserve && len(given.Feasible) > 0 && err == nil {
+		given.Claims, err = reserve(ctx, profile, state, asked.pending, given.Feasible[0])
+	}
 	return given, err
 }
 
@@ -101,6 +106,7 @@ func defaultProfile(ctx context.Context, asked *cluster, scored *settings) (fram
 	addClasses(asked, manager)
 	profile, err := frameworkruntime.NewFramework(ctx, plugins.NewInTreeRegistry(), &config.Profiles[0],
 		frameworkruntime.WithClientSet(client),
+		frameworkruntime.WithEventRecorder(&events.FakeRecorder{}),
 		frameworkruntime.WithInformerFactory(factory),
 		frameworkruntime.WithSharedDRAManager(manager),
 		frameworkruntime.WithSnapshotSharedLister(nodes),

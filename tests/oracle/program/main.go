@@ -25,6 +25,8 @@ type question struct {
 	Pod     string            `json:"pod"`
 	// Score asks for the scores of the feasible nodes, with these settings.
 	Score *settings `json:"score"`
+	// Reserve asks for the claims of the pod as they are written before a bind to the first feasible node.
+	Reserve bool `json:"reserve"`
 }
 
 // answer has each node either in Feasible or in Refused. Error says why the question has no answer.
@@ -33,7 +35,9 @@ type answer struct {
 	Refused  map[string]refusal `json:"refused,omitempty"`
 	// Scores has the score of each feasible node by plugin, if the question asks for it.
 	Scores map[string]map[string]int64 `json:"scores,omitempty"`
-	Error  string                      `json:"error,omitempty"`
+	// Claims has the status of each claim of the pod, if the question asks for it.
+	Claims map[string]json.RawMessage `json:"claims,omitempty"`
+	Error  string                     `json:"error,omitempty"`
 }
 
 // refusal is the first plugin that refuses a node, and its reason.
@@ -82,7 +86,7 @@ func reply(line []byte) answer {
 	if err != nil {
 		return answer{Error: err.Error()}
 	}
-	given, err := filter(ctx, found, asked.Score)
+	given, err := filter(ctx, found, asked)
 	if err != nil {
 		return answer{Error: err.Error()}
 	}
