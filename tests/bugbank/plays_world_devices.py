@@ -112,6 +112,32 @@ def members_leave_devices_to_each_other() -> str | None:
     return None if found.count == 2 else f"{found.count} of 2 members fit"
 
 
+def _parts(name: str, **more: Any) -> dict[str, Any]:
+    """A device that several claims can have, which uses 3 of 4 parts."""
+    consumes = [{"counterSet": "s", "counters": {"parts": {"value": "3"}}}]
+    return {**device(name), "allowMultipleAllocations": True, "consumesCounters": consumes, **more}
+
+
+def _with_parts(*devices: dict[str, Any]) -> list[Slice]:
+    pool = {"resourceSliceCount": 2}
+    sets = [{"name": "s", "counters": {"parts": {"value": "4"}}}]
+    return [slice_of(name="a", pool=pool, sharedCounters=sets), slice_of(*devices, name="b", pool=pool)]
+
+
+def a_second_share_needs_no_counters() -> str | None:
+    return expected(["d0", "d0"], _with_parts(_parts("d0")), spec_of(request()), spec_of(request()))
+
+
+def shares_in_use_use_counters() -> str | None:
+    """The second device has a share in use: the first one has no counters left."""
+    answer = answered(
+        place(*_with_parts(_parts("d0"), _parts("d1")), in_use=frozenset({(DRIVER, "n", "d1", "share")})),
+        spec_of(request()),
+    )
+    found = [each.device[2] for claim in answer.claims or () for each in claim]
+    return None if found == ["d1"] else f"allocated {found}, not the device with counters"
+
+
 # --- the cache ----------------------------------------------------------------------------------------------
 
 

@@ -91,9 +91,7 @@ DEVICES: Final[tuple[Mutant, ...]] = (
         issues=("Karpenter #3233",),
         module=_ALLOCATOR,
         edits={
-            "        if not request.tolerates(each.device.taints):\n": (
-                "        if each.device.taints is None:\n"
-            )
+            "        is_right = request.tolerates(device.taints)\n": "        is_right = True\n",
         },
         caught_by=_played("a_tainted_device_is_not_used"),
     ),
@@ -102,10 +100,9 @@ DEVICES: Final[tuple[Mutant, ...]] = (
         issues=("kubernetes #140431",),
         module=_ALLOCATOR,
         edits={
-            "        if not request.tolerates(each.device.taints):\n"
-            "            self._counters.give_back(each.pool.id, each.device)\n": (
-                "        if not request.tolerates(each.device.taints):\n"
-            )
+            "            if counted:\n"
+            "                self._counters.give_back(each.pool.id, device)\n"
+            "            return False\n": "            return False\n",
         },
         caught_by=_played("counters_of_a_refused_device_are_free"),
     ),
@@ -114,20 +111,37 @@ DEVICES: Final[tuple[Mutant, ...]] = (
         issues=("kubernetes #139034",),
         module="phalanx.model.devices.counters",
         edits={
-            "                    if device.consumes and (*pool.id, device.name) in in_use:\n": (
+            "                    if device.consumes and (*pool.id, device.name) in used:\n": (
                 "                    if device.consumes is None:\n"
             )
         },
         caught_by=_played("counters_of_devices_in_use_are_taken"),
     ),
     Mutant(
+        name="each share of a device uses its counters again",
+        issues=("kubernetes #134100", "kubernetes #140433"),
+        module=_ALLOCATOR,
+        edits={
+            "        counted = not (device.allows_shares and self._shares.is_shared(each.id))\n": (
+                "        counted = True\n"
+            )
+        },
+        caught_by=_played("a_second_share_needs_no_counters"),
+    ),
+    Mutant(
+        name="counters of devices of which shares are in use are free",
+        issues=("kubernetes #139034",),
+        module="phalanx.model.devices.counters",
+        edits={"devices_used(in_use) if counted else": "frozenset(in_use) if counted else"},
+        caught_by=_played("shares_in_use_use_counters"),
+    ),
+    Mutant(
         name="a constraint keeps the values of devices that were given back",
         issues=("kubernetes #140300",),
         module=_ALLOCATOR,
         edits={
-            "        self._constraints[claim].remove(request, each.device)\n"
-            "        self._counters.give_back(each.pool.id, each.device)\n": (
-                "        self._counters.give_back(each.pool.id, each.device)\n"
+            "        self._constraints[claim].remove(request, each.device)\n        if last.counted:\n": (
+                "        if last.counted:\n"
             )
         },
         caught_by=_played("a_constraint_forgets_what_was_given_back"),
@@ -136,7 +150,7 @@ DEVICES: Final[tuple[Mutant, ...]] = (
         name="an alternative for all devices that failed keeps those that it had",
         issues=("kubernetes #131660",),
         module=_ALLOCATOR,
-        edits={"        self._taken[each.id].discard(claim)\n": ""},
+        edits={"            self._taken[each.id].discard(claim)\n": "            pass\n"},
         caught_by=_played("an_alternative_that_failed_leaves_its_devices"),
     ),
     Mutant(
