@@ -6,8 +6,8 @@ from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
+from phalanx.framework.charges import total_requests
 from phalanx.framework.evictions import is_marked_for_eviction, surplus_members
-from phalanx.framework.statement import total_requests
 from phalanx.limits import MAX_MIN_RUNTIME_DEFAULT_MS
 from phalanx.model.decisions import CycleResult, Evict, Placement
 from phalanx.model.gangs import Gang

@@ -16,7 +16,8 @@ Devices of claims. A pod with claims uses one set of devices for its kind of cla
 sets as its devices allow. If pods of several kinds are placed together, they also use devices of each set of
 kinds of requests (`joint_slots`), which is exact. On nodes where that does not tell what fits, such as with
 constraints of claims or counters of devices, at most one of the pods gets the node: safe but not exact.
-The devices of claims that members share are chosen before, and are not free for their other claims.
+The devices of claims that members share are chosen before, and are not free for their other claims. What
+queues are charged for them is projected too (`charge_projection.py`).
 
 Ports. Every node offers the same of each port, so nodes do not list it; the projection adds it.
 
@@ -29,6 +30,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from phalanx.actions.nodes.charge_projection import ChargeProjection, charge_projection
 from phalanx.framework.device_needs import DEVICE_SLOT, Need
 from phalanx.framework.device_supply import kind_resource
 from phalanx.framework.session import Session
@@ -285,11 +287,12 @@ class ResourceProjection(Struct, frozen=True):
     """The ports of these pods: nodes do not list what they offer of them."""
     volumes: VolumeAmounts | None = None
     devices: DeviceProjection | None = None
+    charges: ChargeProjection | None = None
 
     @property
     def are_plain(self) -> bool:
         """Whether no projection is needed."""
-        parts = (self.shares, self.zones, self.volumes, self.devices)
+        parts = (self.shares, self.zones, self.volumes, self.devices, self.charges)
         return not self.ports and all(part is None for part in parts)
 
     def asked(self, pods: Sequence[Pod]) -> list[Resources]:
@@ -302,6 +305,8 @@ class ResourceProjection(Struct, frozen=True):
             asked = [{**requests, **zones.request(pod)} for requests, pod in zip(asked, pods, strict=True)]
         if self.devices is not None:
             asked = [{**some, **self.devices.request(pod)} for some, pod in zip(asked, pods, strict=True)]
+        if self.charges is not None:
+            asked = [self.charges.request(pod, some) for some, pod in zip(asked, pods, strict=True)]
         return asked
 
     def free(self, session: Session) -> FreeAmounts:
@@ -317,7 +322,8 @@ class ResourceProjection(Struct, frozen=True):
             found = {**found, **self.volumes.on(state.node.name)}
         found = found if self.shares is None else self.shares.free(state, found)
         found = found if self.zones is None else self.zones.free(state.node, found)
-        return found if self.devices is None else self.devices.free(session.devices, state.node, found)
+        found = found if self.devices is None else self.devices.free(session.devices, state.node, found)
+        return found if self.charges is None else self.charges.free(found)
 
 
 def projection_for(session: Session, pods: Sequence[Pod]) -> ResourceProjection:
@@ -326,7 +332,9 @@ def projection_for(session: Session, pods: Sequence[Pod]) -> ResourceProjection:
     devices = device_projection(session, pods)
     volumes = volume_amounts(session, pods)
     shares, zones = share_projection(pods), zone_projection(session, pods)
-    return ResourceProjection(shares, zones, ports, volumes=volumes, devices=devices)
+    return ResourceProjection(
+        shares, zones, ports, volumes=volumes, devices=devices, charges=charge_projection(pods)
+    )
 
 
 def volume_amounts(session: Session, pods: Sequence[Pod]) -> VolumeAmounts | None:

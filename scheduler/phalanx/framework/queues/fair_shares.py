@@ -14,6 +14,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from phalanx.framework.charges import total_charges
 from phalanx.framework.eligibility import Eligibility
 from phalanx.framework.minimum_members import pods_to_minimum
 from phalanx.framework.nodes.node_facts import NodeFacts
@@ -29,7 +30,6 @@ from phalanx.framework.queues.division import (
 from phalanx.framework.queues.ledger import Ledger, usage_sum
 from phalanx.framework.queues.queue_tree import QueueTree
 from phalanx.framework.running_sums import RunningSums
-from phalanx.framework.statement import total_requests
 from phalanx.limits import AMOUNT_MAX
 from phalanx.model.gangs import Gang
 from phalanx.model.names import NodeName, QueueName, ShapeKey
@@ -204,7 +204,7 @@ class FairShares:
         for pods in self._waiting_minimums.get(queue, ()):
             placeable = [pod for pod in pods if self._may_go_to(partition, pod)]
             if partition.selector is not None or len(placeable) == len(pods):
-                yield bundle_of(total_requests(placeable))
+                yield bundle_of(total_charges(placeable))
 
     def _may_go_to(self, partition: _Partition, pod: Pod) -> bool:
         """Whether a node of the partition could take the pod if nothing else ran."""
