@@ -17,7 +17,7 @@ recovery of the gang itself.
 
 from collections.abc import Collection
 
-from phalanx.framework.charges import total_charges
+from phalanx.framework.charges import charged_for, total_charges
 from phalanx.framework.plugin import NEVER, Plugin
 from phalanx.framework.queues.guarantees import below_common_ancestor
 from phalanx.framework.queues.protected_gangs import start_time
@@ -53,7 +53,7 @@ class DisruptionProtection(Plugin):
 
 def _has_guarantee(gang: Gang, path: Collection[Queue]) -> bool:
     """Whether one of the queues guarantees something that the gang uses, a device if it uses devices."""
-    uses = {name for pod in gang.members if pod.holds_node for name in pod.shape.requests}
+    uses = {name for pod in gang.members if pod.holds_node for name in charged_for(pod)}
     devices = {name for name in uses if "/" in name}
     named = [queue.guarantee for queue in path]
     named += [flavor.guarantee for queue in path for flavor in queue.flavors]

@@ -6,7 +6,7 @@ devices for all its claims.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from hashlib import blake2b
 from typing import Final
@@ -15,9 +15,9 @@ from msgspec import Struct
 from msgspec.msgpack import Encoder
 from msgspec.structs import replace
 
+from phalanx.framework.claim_charges import ClaimCharges, DeviceCounts
 from phalanx.framework.settled_gangs import SettledGangs
 from phalanx.framework.shared_choices import SharedUse, SharedUser
-from phalanx.model.devices.charges import charge_of, most_of
 from phalanx.model.devices.claims import Claim, ClaimSpec
 from phalanx.model.devices.cluster import ClusterDevices, DeviceState
 from phalanx.model.devices.limits import CLAIM_CONSUMERS_MAX
@@ -26,7 +26,7 @@ from phalanx.model.devices.pod_claims import Unresolved, own_claims
 from phalanx.model.extended_resources import ExtendedRequests
 from phalanx.model.gangs import Gang
 from phalanx.model.names import QueueName, ShapeKey
-from phalanx.model.pods import ClaimCharge, Pod, PodClaim, PodShape
+from phalanx.model.pods import Pod, PodClaim, PodShape
 from phalanx.model.reasons import Objection, Reason
 
 DEVICE_SLOT: Final = "devices for claims "
@@ -80,8 +80,9 @@ class DeviceNeeds:
         gangs: Collection[Gang],
         matcher: Matcher,
         settled: SettledGangs,
+        counts: DeviceCounts,
     ) -> None:
-        """`gangs` are all of the snapshot. `settled` is kept from session to session."""
+        """`gangs` are all of the snapshot. `settled` and `counts` are kept from session to session."""
         self._gangs = gangs
         self._settled = settled
         self._devices = devices
@@ -92,7 +93,8 @@ class DeviceNeeds:
         self._shapes: dict[tuple[ShapeKey, str], PodShape] = {}
         self._problems: dict[ClaimSpec, Objection | None] = {}
         self._uses: dict[tuple[Users, ...], SharedUse] = {}
-        self._charges: dict[tuple[str, QueueName], tuple[ClaimCharge, ...]] = {}
+        self.charges: Final = ClaimCharges(devices, state, gangs, counts)
+        """What queues are charged for claims."""
 
     def of(self, shape: PodShape) -> Need:
         """What pods of this shape need."""
@@ -228,35 +230,8 @@ class DeviceNeeds:
         """The pod with what its queue is to be charged for its claims if it waits."""
         if not (need.claims or need.shared):
             return pod
-        key = (pod.shape.device_slot, queue)
-        charges = self._charges.get(key)
-        if charges is None:
-            charges = self._charges[key] = tuple(self._charges_of(need, queue))
+        charges = self.charges.of(pod.shape.device_slot, queue, need.claims, need.shared)
         return replace(pod, charges=(*pod.charges, *charges)) if charges else pod
-
-    def _charges_of(self, need: Need, queue: QueueName) -> Iterator[ClaimCharge]:
-        """The most that its own claims can get, and claims for which no pod of the queue is charged yet."""
-        classes = self._devices.classes
-        for spec in need.claims:
-            if amounts := most_of(spec, classes):
-                yield ClaimCharge(amounts)
-        for key in need.shared:
-            claim, name = self._state.claim(*key), "/".join(key)
-            if claim is None or self._charged_queues.get(name) == queue:
-                continue
-            if amounts := charge_of(claim, classes):
-                yield ClaimCharge(amounts, claim=name)
-
-    @cached_property
-    def _charged_queues(self) -> dict[str, QueueName]:
-        """The queue that is charged for each claim of placed pods."""
-        return {
-            each.claim: gang.queue
-            for gang in self._gangs
-            if gang.claims_devices
-            for pod in gang.members
-            for each in pod.charges
-        }
 
     def objection(self, gang: Gang) -> Objection | None:
         """Why the waiting members cannot have devices, whatever is free."""

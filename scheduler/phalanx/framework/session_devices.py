@@ -104,7 +104,9 @@ class SessionDevices:
         self._bounds: dict[object, tuple[object, tuple[Budget, ...]]] = {}
         self.declined: Final[set[GangId]] = set()
         """Gangs whose solved placement was not made: their claims cannot all have devices there."""
-        self.needs: Final = DeviceNeeds(devices, self._state, gangs, cache.matcher, cache.settled)
+        self.needs: Final = DeviceNeeds(
+            devices, self._state, gangs, cache.matcher, cache.settled, cache.counts
+        )
 
     def count(self, need: Need, node: Node) -> int:
         """For how many pods with this need the node has devices now: so many can be allocated together.
