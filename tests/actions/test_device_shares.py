@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 from phalanx.cache.events import Applied
 from phalanx.model.decisions import CycleResult
+from phalanx.model.memory import Memory
 from phalanx.model.reasons import Reason
 
 from tests.actions.test_device_limits import (
@@ -221,3 +222,45 @@ def test_the_usage_of_the_past_counts_devices() -> None:
     play = Play(queue("q"), *EIGHT, *running("g", ["st"], "q"), claim("c", exactly()))
     assert take_snapshot(play.cache).queue_usage
     assert play.decide().queues["q"].allocated[GPU] == 2
+
+
+# --- gangs that wait for evictions, or with a reserved start ------------------------------------------------
+
+NOW = 1_800_000_000_000
+
+
+def decide(play: Play, before: CycleResult | None = None, *, later_s: int = 0) -> CycleResult:
+    memory = before.memory if before is not None else Memory()
+    return play.engine.decide(play.cache.snapshot(now=NOW + later_s * 1000, seed=3, memory=memory))
+
+
+def with_runtime(events: list[Applied], minutes: int, queue: str = "q") -> list[Applied]:
+    group: Any = events[0].object
+    spec: Parts = {"minMember": group.spec.min_member, "queue": queue, "runtime": {"max": f"{minutes}m"}}
+    return [written("PodGroup", group.metadata.name, spec=spec), *events[1:]]
+
+
+@pytest.mark.parametrize(("limit", "starts"), [(4, False), (5, True)])
+def test_a_gang_is_charged_while_its_victims_terminate(limit: int, starts: bool) -> None:
+    """Another gang of the queue must not use the part of the limit that the gang will need."""
+    theirs = running("r", [DEVICES], "r")
+    play = Play(queue("q", 4, limit), queue("r"), *EIGHT, *theirs, *claiming("g", 1, exactly(4)))
+    first = decide(play)
+    assert evicted(first) == ["r"]
+    play.apply(node("b"), slice_on("b", "b0"), *claiming("h", 1, exactly(1)))
+    second = decide(play, first, later_s=1)
+    assert [each.group for each in second.placements] == (["team/h"] if starts else [])
+
+
+@pytest.mark.parametrize(("minutes", "starts"), [(5, True), (600, False)])
+def test_a_reserved_start_keeps_the_devices_of_the_limit(minutes: int, starts: bool) -> None:
+    """The limit is what delays the gang: the node has enough devices and cores for all."""
+    held = with_runtime(running("r", ["st"], "q"), 60)
+    play = Play(
+        queue("q", limit=4, backfill="Easy"), *EIGHT, *held, *with_runtime(claiming("g", 1, exactly(4)), 60)
+    )
+    first = decide(play)
+    assert first.verdicts[0].start is not None
+    play.apply(*with_runtime(claiming("h", 1, exactly(2)), minutes))
+    second = decide(play, first, later_s=1)
+    assert [each.group for each in second.placements] == (["team/h"] if starts else [])

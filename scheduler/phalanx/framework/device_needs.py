@@ -231,7 +231,8 @@ class DeviceNeeds:
         if not (need.claims or need.shared):
             return pod
         charges = self.charges.of(pod.shape.device_slot, queue, need.claims, need.shared)
-        return replace(pod, charges=(*pod.charges, *charges)) if charges else pod
+        names = [each for each in pod.charges if not each.claim]
+        return replace(pod, charges=(*names, *charges)) if charges or pod.charges else pod
 
     def objection(self, gang: Gang) -> Objection | None:
         """Why the waiting members cannot have devices, whatever is free."""

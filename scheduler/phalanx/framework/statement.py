@@ -12,7 +12,13 @@ from typing import Any, Final, Protocol, Self
 from msgspec import Struct
 from msgspec.structs import replace
 
-from phalanx.framework.charges import have_charges, loads_with_devices, total_charges, total_requests
+from phalanx.framework.charges import (
+    have_charges,
+    loads_with_devices,
+    total_charges,
+    total_requests,
+    without_marked,
+)
 from phalanx.framework.claiming_pods import Granted
 from phalanx.framework.nodes.affinity import AffinityIndex
 from phalanx.framework.nodes.node_facts import NodeFacts
@@ -231,7 +237,7 @@ class Statement:
         """
         for node, amounts in usage.items():
             if node in self._session.nodes:
-                self._take_free(node, amounts)
+                self._take_free(node, without_marked(amounts))
         ledger = self._session.ledger
         for node, amounts in booked.items():
             self._changes.nominated.append((queue, amounts))
@@ -290,7 +296,7 @@ class Statement:
         """
         for node, amounts in used.items():
             if node in self._session.nodes:
-                self._give_free(node, amounts)
+                self._give_free(node, without_marked(amounts))
         ledger = self._session.ledger
         for node, amounts in booked.items():
             for account in ledger.accounts(queue, node):

@@ -8,7 +8,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from phalanx.actions.nodes.fullness import devices_of
-from phalanx.framework.charges import have_charges, plus_devices, total_charges
+from phalanx.framework.charges import (
+    have_charges,
+    marked_as_charged,
+    plus_devices,
+    total_charges,
+    with_marked_charges,
+)
 from phalanx.framework.session import Session
 from phalanx.framework.statement import CapacityHold, Usage
 from phalanx.model.decisions import Bind
@@ -174,10 +180,16 @@ def usage_of(assigned: Sequence[AssignedPod], *, with_devices: bool = False) -> 
     return usage
 
 
+def usage_with_charges(assigned: Sequence[AssignedPod]) -> Usage:
+    """The usage of nodes with devices, zones and ports, and with the devices of claims as marked amounts."""
+    pods = [(each.node, (each.pod,)) for each in assigned]
+    return with_marked_charges(usage_of(assigned, with_devices=True), pods)
+
+
 def charged(usage: Usage) -> Usage:
     """The usage without single devices, NUMA zones and ports, which queues are not charged for."""
     return {
-        node: {name: amount for name, amount in amounts.items() if not is_node_part(name)}
+        node: marked_as_charged({name: each for name, each in amounts.items() if not is_node_part(name)})
         for node, amounts in usage.items()
     }
 
