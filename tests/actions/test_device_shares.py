@@ -1,6 +1,6 @@
 """Guarantees, fair shares and evictions count devices of claims as they count devices of device plugins."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate, islice
 from typing import Any
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
-from phalanx.cache.events import Applied
+from phalanx.cache.events import Applied, Deleted
 from phalanx.model.decisions import CycleResult
 from phalanx.model.memory import Memory
 from phalanx.model.reasons import Reason
@@ -264,3 +264,33 @@ def test_a_reserved_start_keeps_the_devices_of_the_limit(minutes: int, starts: b
     play.apply(*with_runtime(claiming("h", 1, exactly(2)), minutes))
     second = decide(play, first, later_s=1)
     assert [each.group for each in second.placements] == (["team/h"] if starts else [])
+
+
+@pytest.mark.parametrize(("limit", "starts"), [(5, False), (6, True)])
+def test_a_queue_stays_charged_for_the_devices_of_lost_members(limit: int, starts: bool) -> None:
+    """The new member gets a claim like that of the lost one."""
+    group, *members = claiming("g", 2, exactly(2))
+    play = Play(queue("q", limit=limit), *EIGHT, group, *on_nodes(members, "st", "uv"))
+    first = decide(play)
+    play.apply(Deleted("Pod", "team", "g-1"), Deleted("ResourceClaim", "team", "g-1-gpu"))
+    second = decide(play, first, later_s=1)
+    assert used(play) == 2
+    play.apply(*claiming("h", 1, exactly(2)))
+    third = decide(play, second, later_s=2)
+    assert [each.group for each in third.placements] == (["team/h"] if starts else [])
+    play.apply(*claiming("g", 2, exactly(2))[3:])
+    assert [each.group for each in decide(play, third, later_s=3).placements][:1] == ["team/g"]
+
+
+def on_nodes(members: list[Applied], *devices: str) -> Iterator[Applied]:
+    """The pods and their claims, on node a with these devices."""
+    for pod, claimed, some in zip(members[::2], members[1::2], devices, strict=True):
+        running: Any = on_node(pod)
+        given: Any = allocated(
+            claimed.object.metadata.name,
+            exactly(len(some)),
+            devices=some,
+            users=(running.object.metadata.name,),
+        )
+        yield running
+        yield Applied(structs.replace(claimed.object, status=given.object.status))

@@ -11,7 +11,7 @@ from phalanx.model.gangs import Gang
 from phalanx.model.names import NodeName, QueueName
 from phalanx.model.nodes import Node
 from phalanx.model.pods import ClaimCharge
-from phalanx.model.resources import NONE, Resources, add
+from phalanx.model.resources import Resources
 
 
 class DeviceCounts:
@@ -77,34 +77,32 @@ class ClaimCharges:
     @cached_property
     def _queues(self) -> dict[str, QueueName]:
         """The queue that is charged for each claim of placed pods."""
-        return {each.claim: queue for queue, _, each in self._placed if each.claim}
+        return {each.claim: gang.queue for gang, _, each in self._placed() if each.claim}
 
-    @cached_property
-    def _placed(self) -> list[tuple[QueueName, NodeName, ClaimCharge]]:
-        return [
-            (gang.queue, pod.node, each)
-            for gang in self._gangs
-            if gang.claims_devices
-            for pod in gang.members
-            if pod.node is not None
-            for each in pod.charges
-        ]
+    def _placed(self) -> Iterator[tuple[Gang, NodeName, ClaimCharge]]:
+        for gang in self._gangs:
+            if gang.claims_devices:
+                for pod in gang.members:
+                    for each in pod.charges if pod.node is not None else ():
+                        yield gang, NodeName(pod.node or ""), each
 
     @cached_property
     def by_node(self) -> Mapping[NodeName, Resources]:
         """What queues are charged for claims of placed pods, on each node."""
-        found: dict[NodeName, Resources] = {}
-        for _, node, each in self._placed:
-            found[node] = add(found.get(node, NONE), dict(each.amounts))
+        found: dict[NodeName, dict[str, int]] = {}
+        for _, node, each in self._placed():
+            amounts = found.setdefault(node, {})
+            for name, amount in each.amounts:
+                amounts[name] = amounts.get(name, 0) + amount
         return found
 
     @property
     def names(self) -> tuple[str, ...]:
         """The resources that claims count as, sorted."""
         if self._names[0] != len(self._known):
-            charges = [each for _, _, each in self._placed]
-            charges += [each for some in self._known.values() for each in some]
-            found = {name for each in charges for name, _ in each.amounts}
+            found = {name for amounts in self.by_node.values() for name in amounts}
+            waiting = (each for some in self._known.values() for each in some)
+            found.update(name for each in waiting for name, _ in each.amounts)
             self._names = (len(self._known), tuple(sorted(found)))
         return self._names[1]
 
