@@ -10,7 +10,7 @@ from typing import Final
 from msgspec import Struct
 
 from phalanx.cache.table import Key
-from phalanx.model.devices.charges import charge_of, charges_of_names
+from phalanx.model.devices.charges import charge_of, charges_of_names, most_of
 from phalanx.model.devices.claims import Claim, DeviceClass
 from phalanx.model.names import PodUid
 from phalanx.model.pods import ClaimCharge, Pod
@@ -84,6 +84,15 @@ class DeviceCharges:
         if key in self._charged:
             changed[self._charged[key]] = None
         return tuple(changed)
+
+    def is_less_than_counted(self, key: Key) -> bool:
+        """Whether less is charged for a claim that pods have got than the decision counted: it may have got
+        fewer devices than the most, and each queue whose pods started with it counted it."""
+        claim = self._claim(key)
+        if claim is None or claim.allocation is None:
+            return False
+        most = most_of(claim.spec, self._classes())
+        return len(self._users.get(key, ())) > 1 or charge_of(claim, self._classes()) != most
 
     @property
     def pods(self) -> tuple[PodUid, ...]:

@@ -246,6 +246,8 @@ class DeviceTables:
                 self._drop(other, claim)
             self._assumed[claim] = _Assumed(allocation, (*pods, pod))
             self._show(claim, log)
+        if any(self._charges.is_less_than_counted((each.namespace, each.name)) for each in existing):
+            log.mark_capacity_grew()
 
     def _make(self, pod: PodUid, grant: ClaimGrant, log: ChangeLog) -> None:
         """Show a claim for extended resources as if it existed already."""
