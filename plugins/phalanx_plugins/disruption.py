@@ -17,10 +17,10 @@ recovery of the gang itself.
 
 from collections.abc import Collection
 
+from phalanx.framework.charges import charged_for, total_charges
 from phalanx.framework.plugin import NEVER, Plugin
 from phalanx.framework.queues.guarantees import below_common_ancestor
 from phalanx.framework.queues.protected_gangs import start_time
-from phalanx.framework.statement import total_requests
 from phalanx.framework.view import SessionView
 from phalanx.model.gangs import Gang
 from phalanx.model.queues import Queue, max_min_runtime_ms
@@ -53,7 +53,7 @@ class DisruptionProtection(Plugin):
 
 def _has_guarantee(gang: Gang, path: Collection[Queue]) -> bool:
     """Whether one of the queues guarantees something that the gang uses, a device if it uses devices."""
-    uses = {name for pod in gang.members if pod.holds_node for name in pod.shape.requests}
+    uses = {name for pod in gang.members if pod.holds_node for name in charged_for(pod)}
     devices = {name for name in uses if "/" in name}
     named = [queue.guarantee for queue in path]
     named += [flavor.guarantee for queue in path for flavor in queue.flavors]
@@ -66,7 +66,7 @@ def _is_within_guarantee(gang: Gang, victim: Gang, view: SessionView) -> bool:
     The guarantee must name what the gang requests, a device if it requests devices.
     """
     lacking = max(1, gang.min_member - gang.active)
-    requested = total_requests([pod for pod in gang.members if pod.is_waiting][:lacking])
+    requested = total_charges([pod for pod in gang.members if pod.is_waiting][:lacking])
     return any(
         _is_inside(view.fair_shares.of(queue.name, selector).guarantee, used, requested)
         for queue in below_common_ancestor(gang.queue, victim.queue, view)

@@ -12,9 +12,9 @@ for that. Surplus members are placed only within the guarantee.
 
 from collections.abc import Iterable, Iterator
 
+from phalanx.framework.charges import charged_for, plus_devices, total_charges, total_requests
 from phalanx.framework.plugin import Plugin
 from phalanx.framework.queues.ledger import Account
-from phalanx.framework.statement import total_requests
 from phalanx.framework.states import PodState
 from phalanx.framework.view import SessionView
 from phalanx.model.gangs import Gang
@@ -91,19 +91,21 @@ def _held(gangs: Iterable[Gang]) -> Iterator[Use]:
     for gang in gangs:
         for pod in gang.members if not gang.disruption.is_preemptible else ():
             if pod.node is not None and pod.holds_node:
-                yield gang.queue, pod.node, total_requests([pod])
+                yield gang.queue, pod.node, charged_for(pod)
 
 
 def _taken(view: SessionView) -> Iterator[Use]:
     """The usage of placements of this cycle, and of capacity held for lost members."""
+    counted: dict[QueueName, set[str]] = {}
     for placement in view.placements:
         gang = view.gangs[placement.gang]
         pods = {} if gang.disruption.is_preemptible else {pod.uid: pod for pod in gang.members}
         for bind in placement.binds if pods else ():
-            yield gang.queue, bind.node, total_requests([pods[bind.pod]])
+            pod, claims = pods[bind.pod], counted.setdefault(gang.queue, set())
+            yield gang.queue, bind.node, plus_devices(total_requests([pod]), [pod], claims)
     for hold in view.capacity_holds:
         for node, placeholders in hold.assignments if not hold.gang.disruption.is_preemptible else ():
-            yield hold.gang.queue, node, total_requests(placeholders)
+            yield hold.gang.queue, node, total_charges(placeholders)
 
 
 def _nominated(gang: Gang, view: SessionView) -> Iterator[Use]:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from msgspec import Struct
+from phalanx.framework.charges import charged_for
 from phalanx.framework.plugin import Plugin
 from phalanx.framework.view import SessionView
 from phalanx.model.gangs import Gang
@@ -56,7 +57,7 @@ def _minutes(pod: Pod, gang: Gang, now: int) -> int:
 
 
 def _size(pod: Pod) -> int:
-    requests = pod.shape.requests
+    requests = charged_for(pod)
     whole = sum(amount for name, amount in requests.items() if "/" in name and name not in _SHARES)
     devices = whole * WHOLE_DEVICE + _share(pod)
     return min(_SIZE_MAX, max(1, -(-_PER_DEVICE * devices // WHOLE_DEVICE) - (-requests.get(CPU, 0) // 1000)))

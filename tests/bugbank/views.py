@@ -35,7 +35,7 @@ VIEWS: Final[tuple[Mutant, ...]] = (
         issues=("KAI #1217", "Kueue #13612"),
         module="phalanx.cache.usage",
         edits={
-            "                self._remove(queue, node, scale(requests, count))\n": "                pass\n"
+            "                self._remove(at[0], at[1], scale(amounts, count))\n": "                pass\n"
         },
         caught_by=Played("plays_views:pods_and_nodes_start_and_end"),
     ),

@@ -72,8 +72,7 @@ def test_events_are_printed_one_per_line(capsys: pytest.CaptureFixture[str]) -> 
         (["--faults", "everything"], "--faults: expected one of none, calm, "),
         (
             ["--workload", "work"],
-            "--workload: expected one of plain, claims, prepared, shares, queues, native, volcano, yunikorn; "
-            "found work",
+            "--workload: expected one of plain, claims, prepared, shares, queues, native, volcano, yunikorn",
         ),
         (["--workload", "queues", "--trace", "t.csv"], "--workload: expected plain with --trace"),
         (["--nodes", "0"], "--nodes: expected a number above 0, found 0"),

@@ -1,9 +1,10 @@
 """Session and statement: changes, roll back, and forbidden transitions."""
 
 import pytest
+from phalanx.framework.charges import total_requests
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.session import Session
-from phalanx.framework.statement import DoesNotFit, Statement, total_requests
+from phalanx.framework.statement import DoesNotFit, Statement
 from phalanx.framework.states import GANG_TRANSITIONS, POD_TRANSITIONS, GangState, IllegalTransition, PodState
 from phalanx.model.api.pod_groups import Disruption
 from phalanx.model.decisions import Certificate

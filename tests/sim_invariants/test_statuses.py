@@ -6,8 +6,10 @@ import pytest
 from phalanx.model.decisions import CycleResult
 from phalanx.model.names import LABEL_POD_GROUP
 from phalanx_simulator.embedded.apiserver.kinds import NATIVE_POD_GROUPS
+from phalanx_simulator.embedded.controllers.resource_claims import serve
 from phalanx_simulator.embedded.manifests import gang, node, pod, pod_group, queue
-from phalanx_simulator.embedded.store import Object
+from phalanx_simulator.embedded.store import Key, Object
+from phalanx_simulator.invariants.claim_facts import DEVICE_CLAIMS, DEVICE_CLASSES
 from phalanx_simulator.invariants.statuses import QueueUsageIsCorrect, StatusIsCorrect
 
 from tests.sim_invariants.stage import Stage, violations
@@ -41,6 +43,48 @@ def test_a_parent_queue_above_its_limit_violates() -> None:
         await use(stage, 5)
 
     assert violations(history, QueueUsageIsCorrect) == ["S6"]
+
+
+@pytest.mark.parametrize(("shared", "limit", "expected"), [(False, 4, []), (False, 3, ["S6"]), (True, 2, [])])
+def test_devices_of_claims_count_for_the_limit_of_a_queue(
+    shared: bool, limit: int, expected: list[str]
+) -> None:
+    """Two pods with two devices each, or for both of them. The oldest pod for which it is reserved counts."""
+
+    async def history(stage: Stage) -> None:
+        serve(stage.server)
+        stage.create(queue("q", limit={"sim.example/nic": str(limit)}), node("n1"))
+        meta, spec = {"name": "nic"}, {"extendedResourceName": "sim.example/nic"}
+        made = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": meta, "spec": spec}
+        stage.client.create(DEVICE_CLASSES, "", made)
+        stage.create(pod_group("g", min_member=1, queue="q"))
+        names = ["c", "c"] if shared else ["c", "d"]
+        for number, name in enumerate(names):
+            member = gang("g", {"w": 2})[number]
+            member["spec"]["resourceClaims"] = [{"name": "nic", "resourceClaimName": name}]
+            stage.create(member)
+        for name in dict.fromkeys(names):
+            allocated_claim(stage, name)
+        host = await stage.leader()
+        await stage.pass_time(4)
+        for number in range(2):
+            await host.bind(f"g-w-{number}", "n1")
+
+    assert violations(history, QueueUsageIsCorrect) == expected
+
+
+def allocated_claim(stage: Stage, name: str) -> None:
+    """A claim with two devices, and one for administrators that does not count."""
+    requests = [{"name": "r", "exactly": {"deviceClassName": "nic", "count": 3}}]
+    made = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": name}}
+    stage.client.create(DEVICE_CLAIMS, "default", {**made, "spec": {"devices": {"requests": requests}}})
+    results = [
+        {"request": "r", "driver": "d", "pool": "p", "device": f"{name}{number}", "adminAccess": number == 2}
+        for number in range(3)
+    ]
+    stage.client.update_status(
+        Key(DEVICE_CLAIMS, "default", name), allocation={"devices": {"results": results}}
+    )
 
 
 @pytest.mark.parametrize(("ago_s", "expected"), [(1, []), (4, ["S6"])])

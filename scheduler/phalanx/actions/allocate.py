@@ -19,7 +19,7 @@ from phalanx.actions.demands.member_choice import start_with_others, substitutes
 from phalanx.actions.enqueue import HELD_DESPITE
 from phalanx.actions.limits import CROWDED_SOLVE_WORK
 from phalanx.actions.outcome import Failure
-from phalanx.actions.problems.capacity_holders import total_of
+from phalanx.actions.problems.capacity_holders import charged, total_of
 from phalanx.actions.problems.device_choices import placed_by_choice
 from phalanx.actions.problems.placement import DemandPlacement, apply_placement, lacks_supply
 from phalanx.actions.problems.pod_assignment import assign_pods
@@ -340,7 +340,11 @@ class _Attempts:
         """Whether the demand takes no more of the resources that it must free by evictions."""
         beneficiary = beneficiary_of(demand)
         least = self._session.hooks.least_evictions(beneficiary)
-        freed = sum_of(total_of(self._nominations.open[gang].usage) for gang in nominated) if least else NONE
+        freed = (
+            sum_of(total_of(charged(self._nominations.open[gang].usage)) for gang in nominated)
+            if least
+            else NONE
+        )
         return all(beneficiary.requested.get(name, 0) <= freed.get(name, 0) for name in least)
 
     def _answer(self, keyed: KeyedProblem) -> Placed | None:

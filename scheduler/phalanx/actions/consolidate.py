@@ -29,8 +29,8 @@ from phalanx.actions.preemption.nominations import nominate
 from phalanx.actions.preemption.victims import assume_terminated
 from phalanx.actions.problems.held_devices import in_order
 from phalanx.actions.reservations.reservations import hold
+from phalanx.framework.charges import total_requests
 from phalanx.framework.session import Session
-from phalanx.framework.statement import total_requests
 from phalanx.limits import MOVE_DETERMINISTIC_LIMIT
 from phalanx.model.decisions import EvictionReason
 from phalanx.model.gangs import Gang, GangKind

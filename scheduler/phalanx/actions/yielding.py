@@ -17,9 +17,10 @@ from phalanx.actions.demands.demand import Demand, Stage, beneficiary_of
 from phalanx.actions.preemption.nominations import Nominations
 from phalanx.actions.problems.capacity_holders import charged, total_of
 from phalanx.actions.reservations.reservations import is_guaranteed_before
+from phalanx.framework.charges import total_charges
 from phalanx.framework.evictions import Beneficiary
 from phalanx.framework.session import Session
-from phalanx.framework.statement import CapacityHold, Statement, Usage, total_requests
+from phalanx.framework.statement import CapacityHold, Statement, Usage
 from phalanx.model.gangs import Gang
 from phalanx.model.host_ports import fits_on, with_ports
 from phalanx.model.names import GangId, NodeName
@@ -79,7 +80,7 @@ class Yielding:
         given_up.unclaimed = frozenset(each.gang.id for each in unclaimed if self._yields(each, asked))
         for hold in reversed(self._session.capacity_holds):
             pods = [pod for _, held in hold.assignments for pod in held]
-            request = Beneficiary(hold.gang, total_requests(pods), _kinds(pods))
+            request = Beneficiary(hold.gang, total_charges(pods), _kinds(pods))
             if self._give_up(given_up, partial(Statement.release_hold, hold=hold), request, asked):
                 given_up.holds.append(hold)
         for gang_id in self._moves.open:

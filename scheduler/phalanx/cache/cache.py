@@ -213,6 +213,7 @@ class Cache:
         self._nominations.replace(old, new, log)
         self._placed_pods.replace(old, new, log)
         self._gangs.replace(old, new, log)
+        self._devices.charge(old, new, log)
 
     def _class_changed(self, name: str, log: ChangeLog) -> None:
         self._gangs.class_changed(name, log)

@@ -11,6 +11,7 @@ from typing import Any
 from msgspec import Struct, structs
 
 from phalanx.cache.claiming_pods import ClaimingPods
+from phalanx.cache.device_charges import DeviceCharges
 from phalanx.cache.device_users import ClaimUsers, PublishedDevices, frees
 from phalanx.cache.events import ChangeLog
 from phalanx.cache.extended_use import ExtendedUse
@@ -76,6 +77,9 @@ class DeviceTables:
         self._special = SpecialClaims()
         self._shown: dict[Key, Claim] = {}
         """The claims, with what is assumed for them."""
+        self._charges = DeviceCharges(
+            scheduler_name=scheduler_name, pod=pod, claim=self._shown.get, classes=self.classes.by_name
+        )
         self._are_sorted = True
         self._keys: dict[str, dict[Key, None]] = {}
         """The claims of each UID: one, unless an old one is not seen deleted yet."""
@@ -138,8 +142,10 @@ class DeviceTables:
 
     def with_states(self, pod: Pod) -> Pod:
         """The pod as it is stored: one that waits has the states of its claims, by which its gang is tried
-        again when one of them changes."""
-        return self._pods.with_states(self._extended.with_claim(pod), self._claim_of)
+        again when one of them changes; one with a node has what its queue is charged for them."""
+        pod = self._pods.with_states(self._extended.with_claim(pod), self._claim_of)
+        charges = self._charges.of(pod)
+        return pod if charges == pod.charges else structs.replace(pod, charges=charges)
 
     def _claim_of(self, pod: Pod, entry: PodClaim) -> Claim | None:
         if entry.is_special and not entry.claim:
@@ -208,6 +214,13 @@ class DeviceTables:
             self.forget(pod.uid, log)
         self._note_held(pod.uid)
 
+    def charge(self, old: Pod | None, new: Pod | None, log: ChangeLog) -> None:
+        """A pod was added, changed or removed, and all else follows already: another pod, or this one, may be
+        charged now for a claim that several pods use."""
+        uids = [each.uid for each in (old, new) if each is not None and _may_be_charged(each)]
+        for uid in dict.fromkeys(uids):
+            self._charge_again(self._charges.replace(uid, self._pod(uid)), log)
+
     def seek_classes(self, is_offered: Callable[[str], bool], log: ChangeLog) -> None:
         """Ask for the classes if pods request resources that no node offers."""
         if self._extended.seek(is_offered) and not self._pods.were_any and "DeviceClass" in self._unlisted:
@@ -244,6 +257,8 @@ class DeviceTables:
                 self._drop(other, claim)
             self._assumed[claim] = _Assumed(allocation, (*pods, pod))
             self._show(claim, log)
+        if any(self._charges.is_less_than_counted((each.namespace, each.name)) for each in existing):
+            log.mark_capacity_grew()
 
     def _make(self, pod: PodUid, grant: ClaimGrant, log: ChangeLog) -> None:
         """Show a claim for extended resources as if it existed already."""
@@ -306,8 +321,16 @@ class DeviceTables:
         self._published.replace(key, old, new)
         self._changed(key, old, new, log)
 
-    def _class_changed(self, key: Key, old: object, new: object, log: ChangeLog) -> None:
+    def _charge_again(self, pods: Iterable[PodUid], log: ChangeLog) -> None:
+        for uid in pods:
+            self._pod_has_changed(uid, log)
+
+    def _class_changed(
+        self, key: Key, old: DeviceClass | None, new: DeviceClass | None, log: ChangeLog
+    ) -> None:
         self._changed(key, old, new, log)
+        if (old.extended_resource if old else "") != (new.extended_resource if new else ""):
+            self._charge_again(self._charges.pods, log)
         for uid in self._extended.classes_changed(self.classes.by_name()):
             self._pod_has_changed(uid, log)
 
@@ -351,7 +374,7 @@ class DeviceTables:
         if frees(old, new) and not is_moved:
             log.mark_devices_freed(do_gangs_wait=self._pods.do_wait)
         owners = [PodUid(each.owner) for each in (old, new) if each is not None and each.is_special]
-        for uid in dict.fromkeys((*self._pods.naming(key), *owners)):
+        for uid in dict.fromkeys((*self._pods.naming(key), *owners, *self._charges.claim_changed(key))):
             self._pod_has_changed(uid, log)
 
     def _with_assumed(self, claim: Claim | None) -> Claim | None:
@@ -388,4 +411,9 @@ class DeviceTables:
         pods = tuple(pods)
         self._pods.check(pods, self._claim_of)
         self._extended.check(pods, self.classes.by_name())
+        self._charges.check(pods)
         self._special.check({key: each for key, each in claims.items() if each is not None})
+
+
+def _may_be_charged(pod: Pod) -> bool:
+    return bool(pod.device_claims) or pod.extended is not None

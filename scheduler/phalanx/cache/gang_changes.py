@@ -36,7 +36,10 @@ def eviction_relevant(group: PodGroup | None) -> object:
 
 
 def moved_what_it_holds(old: Pod, new: Pod, changes_gang: bool) -> bool:
-    """Whether a pod on a node changed its gang or queue, which frees quota of the queue that it left."""
+    """Whether a pod on a node changed its gang or queue, which frees quota of the queue that it left, or is
+    charged for fewer devices."""
+    if not set(old.charges) <= set(new.charges):
+        return True
     named, before = (new.queue, new.charged_queue), (old.queue, old.charged_queue)
     return old.holds_node and (changes_gang or named != before)
 

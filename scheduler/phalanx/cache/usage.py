@@ -8,8 +8,8 @@ from phalanx.model.conversion.pod_groups import GangKey, is_foreign
 from phalanx.model.gangs import Gang
 from phalanx.model.gpu_shares import pod_usage
 from phalanx.model.names import NodeName, QueueName, ShapeKey
-from phalanx.model.pods import Pod
-from phalanx.model.resources import NONE, Resources, scale
+from phalanx.model.pods import ClaimCharge, Pod
+from phalanx.model.resources import NONE, Resources, add, scale
 
 K = TypeVar("K", bound=str)
 
@@ -75,8 +75,9 @@ class Ledger(Generic[K]):
         return {key: self[key] for key in sorted(self._used)}
 
 
-Held = dict[tuple[QueueName, NodeName, ShapeKey], tuple[int, Resources]]
-"""Number of pods of one shape that a queue has on a node, and the requests of one pod."""
+Held = dict[tuple[QueueName, NodeName, ShapeKey, tuple[ClaimCharge, ...]], tuple[int, Resources]]
+"""Number of pods of one shape and the same charges that a queue has on a node, and what one of them is
+charged."""
 
 
 class QueueUsage:
@@ -94,12 +95,12 @@ class QueueUsage:
         held = self._count(gangs)
         if held:
             self._held[key] = held
-        for (queue, node, shape), (count, requests) in before.items():
-            if held.get((queue, node, shape)) != (count, requests):
-                self._remove(queue, node, scale(requests, count))
-        for (queue, node, shape), (count, requests) in held.items():
-            if before.get((queue, node, shape)) != (count, requests):
-                self._add(queue, node, scale(requests, count))
+        for at, (count, amounts) in before.items():
+            if held.get(at) != (count, amounts):
+                self._remove(at[0], at[1], scale(amounts, count))
+        for at, (count, amounts) in held.items():
+            if before.get(at) != (count, amounts):
+                self._add(at[0], at[1], scale(amounts, count))
 
     def view(self) -> Mapping[QueueName, Mapping[NodeName, Resources]]:
         """Per queue and node, sorted. Queues without usage are left out."""
@@ -117,9 +118,9 @@ class QueueUsage:
         for gang in gangs:
             for pod in gang.members:
                 if pod.node is not None and pod.scheduler_name == self._scheduler_name and pod.holds_node:
-                    at = (gang.queue, pod.node, pod.shape.key)
-                    count, requests = held.get(at, (0, pod.shape.requests))
-                    held[at] = (count + 1, requests)
+                    at = (gang.queue, pod.node, pod.shape.key, pod.charges)
+                    known = held.get(at)
+                    held[at] = (known[0] + 1, known[1]) if known is not None else (1, _charged(pod))
         return held
 
     def _add(self, queue: QueueName, node: NodeName, amounts: Resources) -> None:
@@ -131,6 +132,14 @@ class QueueUsage:
         self._views.pop(queue, None)
         if not self._ledgers[queue]:
             del self._ledgers[queue]
+
+
+def _charged(pod: Pod) -> Resources:
+    """What a queue is charged for a pod: its requests, and devices of claims."""
+    amounts = pod.shape.requests
+    for each in pod.charges:
+        amounts = add(amounts, dict(each.amounts))
+    return amounts
 
 
 OF_NODES: Final = ("DaemonSet", "Node")

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
+from phalanx.framework.claim_charges import DeviceCounts
 from phalanx.framework.extended_nodes import ExtendedNodes
 from phalanx.framework.settled_gangs import SettledGangs
 from phalanx.model.devices.claims import ClaimSpec, DeviceClass
@@ -22,6 +23,7 @@ class DeviceCache:
     def __init__(self) -> None:
         self.matcher: Final = Matcher()
         self.settled: Final = SettledGangs()
+        self.counts: Final = DeviceCounts()
         self._nodes = ExtendedNodes()
         self._classes: Mapping[str, DeviceClass] = {}
         self._counters: dict[tuple[ClaimSpec, ...], SlotCounter] = {}

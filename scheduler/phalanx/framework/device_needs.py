@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.msgpack import Encoder
 from msgspec.structs import replace
 
+from phalanx.framework.claim_charges import ClaimCharges, DeviceCounts
 from phalanx.framework.claim_users import ClaimUsers
 from phalanx.framework.settled_gangs import SettledGangs
 from phalanx.framework.shared_choices import SharedUse, SharedUser
@@ -25,7 +26,7 @@ from phalanx.model.devices.pod_claims import Unresolved, own_claims, renewed
 from phalanx.model.devices.pools import NodeChoice
 from phalanx.model.extended_resources import ExtendedRequests
 from phalanx.model.gangs import Gang
-from phalanx.model.names import PodUid, ShapeKey
+from phalanx.model.names import PodUid, QueueName, ShapeKey
 from phalanx.model.pods import Pod, PodClaim, PodShape
 from phalanx.model.reasons import Objection, Reason
 
@@ -84,11 +85,12 @@ class DeviceNeeds:
         gangs: Collection[Gang],
         matcher: Matcher,
         settled: SettledGangs,
+        counts: DeviceCounts,
         now: int = 0,
         moved: frozenset[PodUid] = frozenset(),
     ) -> None:
-        """`gangs` are all of the snapshot, and `now` is its time. `settled` is kept from session to session.
-        `moved`: pods of gangs that are being moved."""
+        """`gangs` are all of the snapshot, and `now` is its time. `settled` and `counts` are kept from
+        session to session. `moved`: pods of gangs that are being moved."""
         self.users: Final = ClaimUsers(gangs)
         self._moved = moved
         self._settled = settled
@@ -101,6 +103,8 @@ class DeviceNeeds:
         self._shapes: dict[tuple[ShapeKey, str], PodShape] = {}
         self._problems: dict[ClaimSpec, Objection | None] = {}
         self._uses: dict[tuple[Users, ...], SharedUse] = {}
+        self.charges: Final = ClaimCharges(devices, state, gangs, counts)
+        """What queues are charged for claims."""
 
     def of(self, shape: PodShape) -> Need:
         """What pods of this shape need."""
@@ -148,7 +152,10 @@ class DeviceNeeds:
         needs = {pod.uid: self._need(pod) for pod in pods if pod.device_claims}
         users = self._users([(pod, needs[pod.uid]) for pod in pods if pod.uid in needs])
         members = [
-            self._extended(pod, _beside(needs[pod.uid], users)) if pod.uid in needs else pod for pod in pods
+            self._charged(self._extended(pod, _beside(needs[pod.uid], users)), needs[pod.uid], gang.queue)
+            if pod.uid in needs
+            else pod
+            for pod in pods
         ]
         return replace(gang, members=tuple(self._without_unready(gang, members)))
 
@@ -230,6 +237,14 @@ class DeviceNeeds:
             extended = ShapeKey(f"{pod.shape.key}@{name.removeprefix(DEVICE_SLOT)}")
             shape = self._shapes[key] = replace(pod.shape, key=extended, device_slot=name)
         return replace(pod, shape=shape)
+
+    def _charged(self, pod: Pod, need: Need, queue: QueueName) -> Pod:
+        """The pod with what its queue is to be charged for its claims if it waits."""
+        if not (need.claims or need.shared):
+            return pod
+        charges = self.charges.of(pod.shape.device_slot, queue, need.claims, need.shared)
+        names = [each for each in pod.charges if not each.claim]
+        return replace(pod, charges=(*names, *charges)) if charges or pod.charges else pod
 
     def objection(self, gang: Gang) -> Objection | None:
         """Why the waiting members cannot have devices, whatever is free."""

@@ -2,7 +2,7 @@
 
 A placeholder has the shape of a lost member or, if the PodGroup reserves capacity, of a role. The shape of a
 role is that of its existing members, else that of its declared requests. Placeholders have no affinity terms:
-these count when the pods exist.
+these count when the pods exist. Queues are charged for their claims to devices, but no devices are held.
 """
 
 from collections import Counter
@@ -119,5 +119,6 @@ def _placeholder(gang: Gang, index: int, part: MemberCount) -> Pod:
         created=gang.created,
         role=part.role,
         subgroup=part.subgroup,
+        charges=part.charges,
         is_placeholder=True,
     )

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
+from phalanx.framework.charges import total_charges
 from phalanx.framework.config import ConfigError, SchedulerConfig
 from phalanx.framework.eligibility import Eligibility, evaluate
 from phalanx.framework.evictions import preempted
@@ -32,7 +33,7 @@ from phalanx.framework.run_times import RunTimeForecast
 from phalanx.framework.running_sums import RunningSums
 from phalanx.framework.session_cache import SessionCache
 from phalanx.framework.session_devices import SessionDevices
-from phalanx.framework.statement import CapacityHold, Changes, Statement, total_requests
+from phalanx.framework.statement import CapacityHold, Changes, Statement
 from phalanx.framework.states import GangState, PodState, check_gang_transition, first_state
 from phalanx.framework.volume_classes import VolumeClasses
 from phalanx.framework.volume_supply import VolumeSupply
@@ -439,7 +440,7 @@ class Session:
         """For each queue with its descendants, the usage without pods: held or nominated capacity."""
         found: dict[QueueName, Resources] = {}
         uses = [
-            (hold.gang.queue, total_requests(pods))
+            (hold.gang.queue, total_charges(pods))
             for hold in self.capacity_holds
             for _, pods in hold.assignments
         ]

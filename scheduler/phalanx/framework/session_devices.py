@@ -92,7 +92,7 @@ class SessionDevices:
         """Gangs whose solved placement was not made: their claims cannot all have devices there."""
         moved = frozenset(pod for each in snapshot.memory.moves.values() for pod in each.pods)
         self.needs: Final = DeviceNeeds(
-            devices, self._state, gangs, cache.matcher, cache.settled, snapshot.now, moved
+            devices, self._state, gangs, cache.matcher, cache.settled, cache.counts, snapshot.now, moved
         )
         choices = SharedChoices(self._state, nodes, capacity, self._own_devices, changes.shared)
         changed = (self._all_taken, self._all_freed)

@@ -12,6 +12,13 @@ from typing import Any, Final, Protocol, Self
 from msgspec import Struct
 from msgspec.structs import replace
 
+from phalanx.framework.charges import (
+    have_charges,
+    loads_with_devices,
+    total_charges,
+    total_requests,
+    without_marked,
+)
 from phalanx.framework.claiming_pods import Granted
 from phalanx.framework.device_changes import DeviceChanges
 from phalanx.framework.nodes.affinity import AffinityIndex
@@ -37,7 +44,7 @@ from phalanx.model.names import GangId, NodeName, PodUid, QueueName
 from phalanx.model.nodes import NodeState
 from phalanx.model.numa import is_numa_resource, zone_capacity
 from phalanx.model.pods import Assignments, Device, Pod
-from phalanx.model.resources import Resources, add, scale, subtract
+from phalanx.model.resources import Resources, add, subtract
 
 _NO_CLAIMS: Final[Granted] = {}
 _NO_LABELS: Final[Mapping[str, str]] = {}
@@ -217,9 +224,9 @@ class Statement:
 
     def release_hold(self, hold: CapacityHold) -> None:
         """Release capacity that this cycle held for members that do not exist yet."""
-        requests = {node: total_requests(pods) for node, pods in hold.assignments}
+        booked = {node: total_charges(pods) for node, pods in hold.assignments}
         used = {node: total_usage(pods, hold.devices) for node, pods in hold.assignments}
-        self.assume_ended(queue=hold.gang.queue, used=used, booked=requests)
+        self.assume_ended(queue=hold.gang.queue, used=used, booked=booked)
         number = next(key for key, each in self._changes.capacity_holds.items() if each is hold)
         self._set(self._changes.capacity_holds, number, None)
 
@@ -231,7 +238,7 @@ class Statement:
         """
         for node, amounts in usage.items():
             if node in self._session.nodes:
-                self._take_free(node, amounts)
+                self._take_free(node, without_marked(amounts))
         ledger = self._session.ledger
         for node, amounts in booked.items():
             self._changes.nominated.append((queue, amounts))
@@ -290,7 +297,7 @@ class Statement:
         """
         for node, amounts in used.items():
             if node in self._session.nodes:
-                self._give_free(node, amounts)
+                self._give_free(node, without_marked(amounts))
         ledger = self._session.ledger
         for node, amounts in booked.items():
             for account in ledger.accounts(queue, node):
@@ -358,7 +365,8 @@ class Statement:
         if devices or has_ports or self._session.facts.numa_layouts:
             taken = [total_usage(pods, devices) for _, pods in assignments]
             self._check_zones(assignments)
-        for (node, pods), load, held in zip(assignments, loads, taken, strict=True):
+        booked = self._charge(gang.queue, assignments, loads)
+        for (node, pods), load, held in zip(assignments, booked, taken, strict=True):
             free = subtract(self._session.free(node), held)
             if any(free[name] < 0 < held[name] and _is_short(name, free[name]) for name in held):
                 raise DoesNotFit(f"node {node} has no capacity for {len(pods)} pods of {gang}")
@@ -367,6 +375,20 @@ class Statement:
             for account in ledger.accounts(gang.queue, node):
                 self._set(ledger.amounts, account, add(ledger.amounts.get(account, {}), load))
         return devices
+
+    def _charge(
+        self, queue: QueueName, assignments: Assignments, loads: Sequence[Resources]
+    ) -> Sequence[Resources]:
+        """What the queue is charged on each node, whose requests are `loads`."""
+        if not any(have_charges(pods) for _, pods in assignments):
+            return loads
+        ledger = self._session.ledger
+        before = ledger.claims_of(queue)
+        counted = set(before)
+        booked = loads_with_devices(assignments, loads, counted)
+        for claim in sorted(counted - before):
+            self._set(ledger.claims, (queue, claim), True)
+        return booked
 
     def _allocate_claims(self, assignments: Assignments) -> Granted:
         """Allocate devices for the claims of these pods. Raises DoesNotFit."""
@@ -476,18 +498,3 @@ def _without(placement: Placement, pods: Collection[PodUid]) -> Placement | None
     if len(binds) == len(placement.binds):
         return placement
     return replace(placement, binds=binds) if binds else None
-
-
-def total_requests(pods: Sequence[Pod]) -> Resources:
-    """The total requests of these pods. Adjacent pods of one shape are multiplied, not added."""
-    total: Mapping[str, int] = {}
-    position = 0
-    while position < len(pods):
-        shape = pods[position].shape
-        end = position + 1
-        while end < len(pods) and pods[end].shape is shape:
-            end += 1
-        part = scale(shape.requests, end - position) if end - position > 1 else shape.requests
-        total = add(total, part) if total else part
-        position = end
-    return total

@@ -11,7 +11,7 @@ from msgspec import Struct, json
 
 from phalanx.model.api.pod_groups import Disruption, PodGroupSpec, Recovery, Runtime, TopologyRequest
 from phalanx.model.names import API_GROUP, GangId, NodeName, QueueName, ShapeKey
-from phalanx.model.pods import Pod, PodPhase, PodShape, without_affinity_state
+from phalanx.model.pods import ClaimCharge, Pod, PodPhase, PodShape, without_affinity_state
 from phalanx.model.reasons import Objection
 
 QueuePlace = tuple[int, int, str, str, GangId]
@@ -28,6 +28,8 @@ class MemberCount(Struct, frozen=True):
     shape: PodShape
     count: int
     subgroup: str = ""
+    charges: tuple[ClaimCharge, ...] = ()
+    """What a queue is charged for the claims of one of them, those that the next such member gets too."""
 
 
 def kind_of(pod: Pod) -> Kind:
@@ -39,14 +41,23 @@ def count_members(pods: Iterable[Pod]) -> tuple[MemberCount, ...]:
     """Members by kind, sorted by kind."""
     shapes: dict[Kind, PodShape] = {}
     counts: Counter[Kind] = Counter()
+    charges: dict[Kind, tuple[ClaimCharge, ...]] = {}
     for pod in pods:
         kind = kind_of(pod)
         counts[kind] += 1
         shapes[kind] = without_affinity_state(pod.shape)
+        if pod.charges:
+            charges[kind] = _renewed(pod)
     return tuple(
-        MemberCount(role=kind[0], subgroup=kind[1], shape=shapes[kind], count=counts[kind])
+        MemberCount(kind[0], shapes[kind], counts[kind], subgroup=kind[1], charges=charges.get(kind, ()))
         for kind in sorted(counts)
     )
+
+
+def _renewed(pod: Pod) -> tuple[ClaimCharge, ...]:
+    """The charges for claims that were made for the pod: the next one gets claims like them."""
+    own = {f"{pod.namespace}/{each.claim}" for each in pod.device_claims if each.is_own}
+    return tuple(ClaimCharge(each.amounts) for each in pod.charges if not each.claim or each.claim in own)
 
 
 class GangKind(StrEnum):

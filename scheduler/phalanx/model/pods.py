@@ -229,6 +229,17 @@ class PodClaim(Struct, frozen=True, gc=False):
     is_sole: bool = False
 
 
+class ClaimCharge(Struct, frozen=True, gc=False):
+    """Devices of claims that the queue of a pod is charged for, by resource name, sorted.
+
+    They are no requests: which nodes have devices is decided otherwise. `claim`: "namespace/name" of a claim
+    that several pods may use, which is charged once for all of them; empty for what only this pod uses.
+    """
+
+    amounts: tuple[tuple[str, int], ...]
+    claim: str = ""
+
+
 class Toleration(Struct, frozen=True, gc=False):
     """One toleration. An empty key with Exists matches all taints, an empty effect all effects."""
 
@@ -385,6 +396,9 @@ class Pod(Struct, frozen=True, gc=False):
     device_claims: tuple[PodClaim, ...] = ()
     """Its claims to devices, as written. While it waits, also one for extended resources if devices may
     satisfy them."""
+    charges: tuple[ClaimCharge, ...] = ()
+    """What its queue is charged for beside its requests: devices of claims. Of a claim that several pods use,
+    only one of them has the charge while they have nodes. For pods that wait it is set within a session."""
     extended: ExtendedRequests | None = None
     """What its containers request of extended resources; None for nothing."""
     volumes: tuple[tuple[str, str], ...] = ()

@@ -9,6 +9,7 @@ from math import inf
 
 from msgspec import Struct
 from msgspec.structs import replace
+from phalanx.framework.charges import without_marked
 from phalanx.model.decisions import CycleResult, Placement
 from phalanx.model.gangs import Gang
 from phalanx.model.gpu_shares import pod_usage
@@ -194,9 +195,9 @@ def _still_held(
     gang: GangId, hold: Hold, snapshot: Snapshot, result: CycleResult
 ) -> Mapping[NodeName, Resources]:
     """The held amounts by node, less the usage of recreated members of a moved gang."""
+    wanted = {node: without_marked(amounts) for node, amounts in hold.usage.items()}
     if isinstance(hold, Nomination):
-        return hold.usage
-    wanted = dict(hold.usage)
+        return wanted
     binds = (bind for placement in result.placements if placement.gang == gang for bind in placement.binds)
     nodes: dict[PodUid, NodeName] = {bind.pod: bind.node for bind in binds}
     for pod in snapshot.gangs[gang].members:

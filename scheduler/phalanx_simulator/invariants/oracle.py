@@ -13,6 +13,7 @@ from phalanx.model.names import DEFAULT_QUEUE
 from phalanx.model.resources import InvalidQuantity, Resources, capacity_amount
 
 from phalanx_simulator.embedded.store import Object, Store
+from phalanx_simulator.invariants.claim_charges import ClaimCharges
 from phalanx_simulator.invariants.facts import TOPOLOGY_UNKNOWN, GroupFact, NodeFact, PodFact
 from phalanx_simulator.invariants.queue_accounts import QueueAccounts
 from phalanx_simulator.invariants.truth import QUEUES, GangFact, Truth
@@ -48,6 +49,7 @@ class Oracle:
         self._store = store
         self._truth = truth
         self.accounts = QueueAccounts(store)
+        self.claims = ClaimCharges(store, truth)
 
     def where_it_fits(self, gang: GangFact, *, without: Collection[str] = ()) -> str:
         """Where the missing members of its minimum certainly fit, as a message; empty if unknown.
@@ -139,8 +141,9 @@ class Oracle:
         return True
 
     def usage_of(self, queue: str, queues: Mapping[str, Object]) -> dict[str, int]:
-        """Resources that the pods of a queue and its descendants hold."""
+        """Resources that the pods of a queue and its descendants hold, and devices of their claims."""
         used: dict[str, int] = {}
+        devices = self.claims.by_pod()
         for gang in self._truth.gangs.values():
             members = [pod for pod in self._truth.members(gang.key) if pod.is_ours]
             if not members or queue not in path_of(
@@ -148,7 +151,8 @@ class Oracle:
             ):
                 continue
             for pod in members:
-                for resource, amount in (pod.charged or {}).items() if pod.holds_node else ():
+                held = (pod.charged or {}, devices.get(pod.uid, {})) if pod.holds_node else ()
+                for resource, amount in (each for part in held for each in part.items()):
                     used[resource] = used.get(resource, 0) + amount
         return used
 

@@ -1,13 +1,13 @@
 """S22, S24: evictions for a beneficiary are allowed and sufficient, and respect PodDisruptionBudgets."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
 from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
+from phalanx.framework.charges import total_requests, without_marked
 from phalanx.framework.evictions import is_marked_for_eviction, surplus_members
-from phalanx.framework.statement import total_requests
 from phalanx.limits import MAX_MIN_RUNTIME_DEFAULT_MS
 from phalanx.model.decisions import CycleResult, Evict, Placement
 from phalanx.model.gangs import Gang
@@ -117,7 +117,7 @@ class PreemptionsAreValid(Check):
         freed = _freed(snapshot, gone | victims)
         taken = _taken(snapshot, result, [*after.nominations.values(), *started.values()])
         for gang, nomination in new.items():
-            for node, amounts in nomination.usage.items():
+            for node, amounts in _on_nodes(nomination):
                 state = snapshot.nodes.get(node)
                 capacity = add(state.free, freed.get(node, NONE)) if state is not None else NONE
                 counted = [
@@ -279,13 +279,19 @@ def _taken(
     """Usage by node of pods bound in this cycle and of beneficiaries."""
     taken: dict[NodeName, Resources] = {}
     for nomination in nominations:
-        for node, amounts in nomination.usage.items():
+        for node, amounts in _on_nodes(nomination):
             taken[node] = add(taken.get(node, NONE), amounts)
     targets = {bind.pod: bind.node for placement in result.placements for bind in placement.binds}
     for pod in _members(snapshot.gangs.values()):
         if pod.uid in targets:
             taken[targets[pod.uid]] = add(taken.get(targets[pod.uid], NONE), pod.shape.requests)
     return taken
+
+
+def _on_nodes(nomination: Nomination | Move) -> Iterator[tuple[NodeName, Resources]]:
+    """The nominated usage by node, without what only queues are charged for."""
+    for node, amounts in nomination.usage.items():
+        yield node, without_marked(amounts)
 
 
 def _members(gangs: Iterable[Gang]) -> list[Pod]:

@@ -37,9 +37,10 @@ from phalanx_simulator.invariants.truth import PODS, QUEUES, GangFact, Truth
 class QueueUsageIsCorrect(Check):
     """S6: no bind exceeds a queue's limit, and at rest its status matches the usage.
 
-    The limit is the highest one since the sender's state at the decision, since slow writes may delay the
-    bind. Pods that have got another gang since then are not counted: they may have come from another queue.
-    Binds are ignored if a queue has got another parent since then. Limits of flavors are not checked here.
+    Usage includes devices of claims. The limit is the highest one since the sender's state at the decision,
+    since slow writes may delay the bind. Pods that have got another gang since then are not counted: they may
+    have come from another queue. Binds are ignored if a queue has got another parent since then. Limits of
+    flavors are not checked here.
     """
 
     name = "S6"
@@ -93,7 +94,7 @@ class QueueUsageIsCorrect(Check):
         if not all(limits):
             return
         used = self._oracle.usage_of(queue, self._now())
-        for resource in pod.charged or {}:
+        for resource in (*(pod.charged or {}), *sorted(self._oracle.claims.names_of(pod))):
             bounds = [limit.get(resource) for limit in limits]
             known = [bound for bound in bounds if bound is not None]
             if len(known) < len(bounds) or used.get(resource, 0) <= max(known):

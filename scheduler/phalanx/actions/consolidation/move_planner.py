@@ -26,8 +26,9 @@ from phalanx.actions.problems.joint_problem import solver_assignments
 from phalanx.actions.problems.placement import DemandPlacement, lacks_supply
 from phalanx.actions.problems.pod_assignment import assign_pods
 from phalanx.actions.problems.problem_builder import ProblemBuilder
+from phalanx.framework.charges import total_requests, with_marked_charges
 from phalanx.framework.session import Session
-from phalanx.framework.statement import DoesNotFit, Statement, Usage, total_requests
+from phalanx.framework.statement import DoesNotFit, Statement, Usage
 from phalanx.model.devices.uses import DeviceUse
 from phalanx.model.host_ports import offered, ports_of, with_ports
 from phalanx.model.names import GangId, NodeName, PodUid, QueueName
@@ -468,11 +469,12 @@ class _Step(Struct, frozen=True):
 
 
 def usage_of_assignments(assignments: Assignments) -> Usage:
-    """What the assigned pods use per node, with their ports and volumes."""
+    """What the assigned pods use per node, with their ports and volumes; and what queues are charged for
+    their claims."""
     used: dict[NodeName, Resources] = {}
     for node, pods in assignments:
         used[node] = add(used.get(node, NONE), total_requests(pods))
         for pod in pods:
             if pod.shape.host_ports:
                 used[node] = add(used[node], dict(pod.shape.host_ports))
-    return used
+    return with_marked_charges(used, assignments)

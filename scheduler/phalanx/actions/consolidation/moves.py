@@ -13,7 +13,14 @@ from msgspec.structs import replace
 
 from phalanx.actions.preemption.nominations import Nominations, beyond, negative
 from phalanx.actions.preemption.victims import termination_deadline
-from phalanx.actions.problems.capacity_holders import AssignedPod, assigned_pods, charged, total_of, usage_of
+from phalanx.actions.problems.capacity_holders import (
+    AssignedPod,
+    assigned_pods,
+    charged,
+    total_of,
+    usage_of,
+    usage_with_charges,
+)
 from phalanx.actions.problems.held_devices import granted_to, still_held
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Statement, Usage
@@ -66,7 +73,7 @@ class Moves:
     def hold_rest(self, gang: GangId) -> None:
         """Hold the capacity that the gang did not use, unless all its pods have nodes again."""
         if gang in self.open and not self._is_complete(gang):
-            placed = usage_of(self._placed(gang), with_devices=True)
+            placed = usage_with_charges(self._placed(gang))
             usage, booked = self._capacity[gang]
             self._capacity[gang] = beyond(usage, placed), beyond(booked, charged(placed))
             with self._session.statement() as statement:
@@ -100,7 +107,7 @@ class Moves:
         """Begin moves: hold the free capacity for the beneficiary and all moved gangs."""
         evicted = {pod for move in moved.values() for pod in move.pods}
         holders = [pod for gang in moved for pod in self._session.gangs[gang].members if pod.uid in evicted]
-        expected = usage_of(assigned_pods(holders), with_devices=True)
+        expected = usage_with_charges(assigned_pods(holders))
         with self._session.statement() as statement:
             for gang, queue, wanted in [
                 (beneficiary.id, beneficiary.queue, usage),
@@ -181,7 +188,7 @@ class Moves:
         gangs get it, then the moved gangs.
         """
         holders = self._held = self._holders()
-        expected = usage_of(assigned_pods(chain.from_iterable(holders.values())), with_devices=True)
+        expected = usage_with_charges(assigned_pods(chain.from_iterable(holders.values())))
         moving = {pod.uid for pods in holders.values() for pod in pods}
         for gang, nomination in nominations.open.items():
             if moving.intersection(nomination.victims):
@@ -189,7 +196,7 @@ class Moves:
         found: dict[GangId, tuple[Usage, Usage]] = {}
         for gang, move in self.open.items():
             recreated = _recreated(self._session.gangs.get(self._origins[gang]), move)
-            needed = beyond(move.usage, usage_of(assigned_pods(recreated), with_devices=True))
+            needed = beyond(move.usage, usage_with_charges(assigned_pods(recreated)))
             uncharged = _uncharged(charged(needed), usage_of(assigned_pods(holders[gang])))
             found[gang] = beyond(needed, expected), uncharged
             rest = beyond(expected, needed)
@@ -200,7 +207,7 @@ class Moves:
 
     def _nominated_part(self, gang: GangId, nomination: Nomination, nominations: Nominations) -> Usage:
         """The part of the usage of its victims that is nominated for the gang."""
-        held = usage_of(assigned_pods(nominations.victims_left(gang)), with_devices=True)
+        held = usage_with_charges(assigned_pods(nominations.victims_left(gang)))
         return beyond(held, beyond(held, nomination.usage))
 
     def _holders(self) -> dict[GangId, list[Pod]]:

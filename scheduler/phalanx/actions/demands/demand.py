@@ -7,13 +7,13 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from phalanx.framework.charges import own_charges, total_charges, total_requests
 from phalanx.framework.evictions import Beneficiary
 from phalanx.framework.minimum_members import MissingMembers
-from phalanx.framework.statement import total_requests
 from phalanx.model.gangs import Gang, kind_of
 from phalanx.model.names import PodUid
 from phalanx.model.pods import Pod, without_affinity_state
-from phalanx.model.resources import Resources
+from phalanx.model.resources import Resources, sum_of
 
 START: Final = "start"
 """The cause of a placement that starts a gang, for the first time or again."""
@@ -105,6 +105,17 @@ def requested(demand: Demand) -> Resources:
     return total_requests([pod for batch in demand.batches for pod in batch.pods])
 
 
+def charged_alone(demand: Demand) -> Resources:
+    """What the queue is charged for all pods, without claims that several of them share."""
+    pods = [pod for batch in demand.batches for pod in batch.pods]
+    return sum_of([total_requests(pods), *(own_charges(pod) for pod in pods if pod.charges)])
+
+
+def charged_amounts(demand: Demand) -> Resources:
+    """What the queue is charged for all pods: their requests, and the devices of their claims."""
+    return total_charges([pod for batch in demand.batches for pod in batch.pods])
+
+
 def has_affinity_terms(demand: Demand) -> bool:
     """Whether required pod affinity or anti-affinity concerns any of its pods."""
     states = [batch.pods[0].shape.affinity_state for batch in demand.batches]
@@ -190,7 +201,7 @@ def beneficiary_of(demand: Demand) -> Beneficiary:
     """The gang that preemption or consolidation helps, with its requests."""
     return Beneficiary(
         demand.gang,
-        requested(demand),
+        charged_amounts(demand),
         tuple(batch.pods[0] for batch in demand.batches),
         is_surplus=demand.stage is Stage.SURPLUS,
     )

@@ -21,13 +21,13 @@ from typing import Any, Protocol
 from msgspec.structs import replace
 
 from phalanx.actions.demands.demand import Demand, Stage, beneficiary_of, restricted_to
+from phalanx.framework.charges import total_charges
 from phalanx.framework.evictions import Beneficiary
 from phalanx.framework.queues.division import IGNORED
 from phalanx.framework.queues.ledger import Account
 from phalanx.framework.queues.queue_tree import QueueTree
 from phalanx.framework.queues.water_filling import dominant_share
 from phalanx.framework.session import Session
-from phalanx.framework.statement import total_requests
 from phalanx.framework.states import PodState
 from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId, QueueName
@@ -387,9 +387,9 @@ class _FairUsersOrder:
 
     def _count(self, gang: Gang, pods: Sequence[Pod]) -> None:
         owner, user = self._identify(gang)
-        requests = total_requests(pods)
-        self._used[owner] = add(self._used.get(owner, NONE), requests)
-        self._used_by_users[owner, user] = add(self._used_by_users.get((owner, user), NONE), requests)
+        charges = total_charges(pods)
+        self._used[owner] = add(self._used.get(owner, NONE), charges)
+        self._used_by_users[owner, user] = add(self._used_by_users.get((owner, user), NONE), charges)
 
     def _count_last(self) -> None:
         """Count the placed pods of the last demand as used by its user."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from phalanx.actions.demands.demand import Demand, requested
+from phalanx.actions.demands.demand import Demand, charged_alone
 from phalanx.actions.explanations import advice, gang_changes, node_changes
 from phalanx.actions.explanations.advice import Action
 from phalanx.actions.explanations.changed_nodes import ChangedNode
@@ -76,7 +76,7 @@ class CombinedActions:
             own = node_changes.own_labels(session, demand.gang)
             yield Copy(model, node_changes.beyond(model, size), own)
         if self._limits:
-            needed = requested(demand)
+            needed = charged_alone(demand)
             yield Raise({rule.name: _enough(rule, needed) for rule in self._limits})
         yield from node_changes.out_of_service(session, anywhere)[: node_changes.RETURNED_MAX]
         yield from restrictions

@@ -6,6 +6,7 @@ from typing import Final
 from phalanx.actions.demands.demand import Demand, without_affinity_terms
 from phalanx.actions.nodes.gang_constraints import GangConstraints, allowed_domains, constraints_of
 from phalanx.actions.nodes.resource_projection import volume_amounts
+from phalanx.actions.nodes.shared_charges import is_about_shared_claims
 from phalanx.actions.problems.capacity_holders import CapacityHolder
 from phalanx.framework.nodes.topology import Path
 from phalanx.framework.session import Session
@@ -199,7 +200,7 @@ def _over_budget(constraints: GangConstraints, demand: Demand) -> Resources:
         for name, need in _needs(batch.pods[0]):
             asked = add(asked, {name: need * batch.minimum})
     for rule in constraints.rules:
-        if isinstance(rule, Budget) and rule.nodes is None:
+        if isinstance(rule, Budget) and rule.nodes is None and not is_about_shared_claims(rule):
             for name, left in rule.remaining.items():
                 if asked.get(name, 0) > max(0, left):
                     over[name] = max(over.get(name, 0), asked[name] - left)

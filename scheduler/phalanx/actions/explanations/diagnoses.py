@@ -7,16 +7,16 @@ from typing import Final
 from msgspec import Struct
 
 from phalanx.actions import formatting
-from phalanx.actions.demands.demand import Batch, Demand, requested
+from phalanx.actions.demands.demand import Batch, Demand, charged_alone, requested
 from phalanx.actions.explanations import evidence, next_steps
 from phalanx.actions.explanations.advice import Advice
 from phalanx.actions.explanations.completions import Completions
 from phalanx.actions.explanations.evidence import UnlabelledNodes
+from phalanx.framework.charges import total_requests
 from phalanx.framework.device_supply import is_about_devices
 from phalanx.framework.nodes.cells import ReservedCell
 from phalanx.framework.nodes.topology import domain_name
 from phalanx.framework.session import Session
-from phalanx.framework.statement import total_requests
 from phalanx.limits import CAPACITY_HOLD_MS, SHOWN_NODES
 from phalanx.model.gpu_shares import requests_share
 from phalanx.model.host_ports import port_texts
@@ -450,8 +450,8 @@ def _larger_than_any_node(case: Case) -> str:
 
 
 def _limited(demand: Demand, rule: Budget) -> dict[str, int]:
-    """The requests of the demand for resources that the budget limits."""
-    needed = sorted(requested(demand).items())
+    """What the queue is charged for the demand, of resources that the budget limits."""
+    needed = sorted(charged_alone(demand).items())
     return {name: amount for name, amount in needed if amount > 0 and name in rule.remaining}
 
 

@@ -18,6 +18,7 @@ from phalanx.actions.demands.member_choice import start_with_others
 from phalanx.actions.explanations import diagnoses, evidence
 from phalanx.actions.explanations.advice import Advice
 from phalanx.actions.explanations.advice_search import AdviceSearch, Question
+from phalanx.actions.explanations.claim_diagnoses import above_limit_of_shared_claims, limit_of_shared_claims
 from phalanx.actions.explanations.completions import CompletionSearch
 from phalanx.actions.explanations.diagnoses import Case, Diagnosis
 from phalanx.actions.explanations.exclusion_causes import AFFINITY, ANTI_AFFINITY
@@ -230,7 +231,7 @@ def _impossible(case: Case) -> Diagnosis:
             return too_few_volumes(case.demand, rule)
         if is_about_devices(rule):
             return diagnoses.above_cluster(case)
-        return diagnoses.above_queue_limit(case, rule)
+        return above_limit_of_shared_claims(case, rule) or diagnoses.above_queue_limit(case, rule)
     if case.facts.obstacle is Obstacle.AFFINITY:
         return diagnoses.above_rule(case, _affinity(case)[1])
     if isinstance(rule, SameDomain):
@@ -246,7 +247,9 @@ def _waiting(case: Case) -> Diagnosis:
         return diagnoses.insufficient(case)
     if isinstance(rule, Budget):
         cells = case.session.cells.named_by(rule.name)
-        return diagnoses.cells_reserved(case, cells) if cells else diagnoses.queue_limit(case, rule)
+        if cells:
+            return diagnoses.cells_reserved(case, cells)
+        return limit_of_shared_claims(case, rule) or diagnoses.queue_limit(case, rule)
     if case.facts.obstacle is Obstacle.AFFINITY:
         return diagnoses.pod_affinity(case, *_affinity(case))
     if isinstance(rule, SameDomain):

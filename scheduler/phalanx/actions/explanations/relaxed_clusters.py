@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from phalanx.actions.demands.demand import Demand, has_affinity_terms
 from phalanx.actions.problems.capacity_holders import CapacityHolder
 from phalanx.actions.problems.problem_builder import ProblemBuilder
+from phalanx.framework.charges import plus_devices
 from phalanx.framework.session import Session
 from phalanx.framework.states import PodState
 from phalanx.model.devices.cluster import without_allocations
@@ -66,7 +67,7 @@ class EmptyCluster:
             self._session.snapshot,
             nodes=nodes,
             gangs={},
-            queue_usage={gang.queue: usage} if usage else {},
+            queue_usage={gang.queue: _booked(gang, usage)} if usage else {},
             memory=Memory(),
             placed_pods=_placed_members(gang) if self._session.affinity_index is not None else (),
             nominated={},
@@ -86,6 +87,15 @@ def _usage_of_members(gang: Gang) -> dict[NodeName, Resources]:
     for pod, node in _staying(gang):
         usage[node] = add(usage.get(node, NONE), pod_usage(pod))
     return usage
+
+
+def _booked(gang: Gang, usage: dict[NodeName, Resources]) -> dict[NodeName, Resources]:
+    """The usage with the devices of claims, which the queue is charged for too."""
+    booked = dict(usage)
+    for pod, node in _staying(gang):
+        if pod.charges:
+            booked[node] = plus_devices(booked[node], (pod,), set())
+    return booked
 
 
 def _placed_members(gang: Gang) -> tuple[PlacedPods, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
+from phalanx.actions.nodes.shared_charges import with_shared_charges
 from phalanx.framework.nodes.affinity import label_value
 from phalanx.framework.nodes.topology import Path
 from phalanx.framework.session import Session
@@ -104,7 +105,8 @@ class GangConstraints(Struct, frozen=True):
 
 def constraints_of(session: Session, gang: Gang) -> GangConstraints:
     """The constraints of all plugins for this gang now."""
-    rules = (*session.hooks.rules(gang), *session.devices.budgets(gang))
+    rules = with_shared_charges(session.hooks.rules(gang), gang, session)
+    rules = (*rules, *session.devices.budgets(gang))
     others = [rule for rule in rules if isinstance(rule, OtherTopologyRule)]
     if others:
         rules = tuple([_with_running(session, gang, rule) for rule in rules])

@@ -12,7 +12,8 @@ kind as `ZoneCapacity` guarantees. If pods of several kinds are placed together,
 other kinds that it may displace, on any node. That is safe but not exact: the projection may exclude a
 feasible node. Pods of one kind are counted exactly, as far as zones are known.
 
-Devices of claims. See `device_projection`.
+Devices of claims. See `device_projection`. What queues are charged for them is projected too
+(`charge_projection`).
 
 Ports. Every node offers the same of each port, so nodes do not list it; the projection adds it.
 
@@ -25,6 +26,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from phalanx.actions.nodes.charge_projection import ChargeProjection, charge_projection
 from phalanx.actions.nodes.device_projection import (
     DeviceProjection,
     device_projection,
@@ -211,11 +213,12 @@ class ResourceProjection(Struct, frozen=True):
     """The ports of these pods: nodes do not list what they offer of them."""
     volumes: VolumeAmounts | None = None
     devices: DeviceProjection | None = None
+    charges: ChargeProjection | None = None
 
     @property
     def are_plain(self) -> bool:
         """Whether no projection is needed."""
-        parts = (self.shares, self.zones, self.volumes, self.devices)
+        parts = (self.shares, self.zones, self.volumes, self.devices, self.charges)
         return not self.ports and all(part is None for part in parts)
 
     def asked(self, pods: Sequence[Pod]) -> list[Resources]:
@@ -228,6 +231,8 @@ class ResourceProjection(Struct, frozen=True):
             asked = [{**requests, **zones.request(pod)} for requests, pod in zip(asked, pods, strict=True)]
         if self.devices is not None:
             asked = [{**some, **self.devices.request(pod)} for some, pod in zip(asked, pods, strict=True)]
+        if self.charges is not None:
+            asked = [self.charges.request(pod, some) for some, pod in zip(asked, pods, strict=True)]
         return asked
 
     def free(self, session: Session) -> FreeAmounts:
@@ -243,7 +248,8 @@ class ResourceProjection(Struct, frozen=True):
             found = {**found, **self.volumes.on(state.node.name)}
         found = found if self.shares is None else self.shares.free(state, found)
         found = found if self.zones is None else self.zones.free(state.node, found)
-        return found if self.devices is None else self.devices.free(session.devices, state.node, found)
+        found = found if self.devices is None else self.devices.free(session.devices, state.node, found)
+        return found if self.charges is None else self.charges.free(found)
 
 
 def projection_for(session: Session, pods: Sequence[Pod]) -> ResourceProjection:
@@ -252,7 +258,9 @@ def projection_for(session: Session, pods: Sequence[Pod]) -> ResourceProjection:
     devices = device_projection(session, pods)
     volumes = volume_amounts(session, pods)
     shares, zones = share_projection(pods), zone_projection(session, pods)
-    return ResourceProjection(shares, zones, ports, volumes=volumes, devices=devices)
+    return ResourceProjection(
+        shares, zones, ports, volumes=volumes, devices=devices, charges=charge_projection(pods)
+    )
 
 
 def volume_amounts(session: Session, pods: Sequence[Pod]) -> VolumeAmounts | None:

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from phalanx.actions.demands.demand import Demand, beneficiary_of
+from phalanx.framework.charges import charged_for
 from phalanx.framework.evictions import Beneficiary, QueueEvictionLimit
 from phalanx.framework.plugin import NEVER
 from phalanx.framework.retry import digest_of_key
@@ -129,5 +130,5 @@ def _smaller(left: Resources, right: Resources) -> Resources:
 def _size(gang: Gang) -> tuple[int, int, GangId]:
     """The devices that its running members hold, and their number."""
     holders = [pod for pod in gang.members if pod.holds_node]
-    devices = (amount for pod in holders for name, amount in pod.shape.requests.items() if "/" in name)
+    devices = (amount for pod in holders for name, amount in charged_for(pod).items() if "/" in name)
     return sum(devices), len(holders), gang.id

@@ -11,7 +11,7 @@ from phalanx.actions.preemption.victims import (
     terminating_pods,
     victim_of,
 )
-from phalanx.actions.problems.capacity_holders import total_of
+from phalanx.actions.problems.capacity_holders import charged, total_of
 from phalanx.framework.evictions import Beneficiary, is_marked_for_eviction
 from phalanx.framework.queues.guarantees import Coverage
 from phalanx.framework.retry import EVICTION_CHECK_MS
@@ -77,7 +77,7 @@ class EvictionsInProgress:
     def _is_guaranteed(self, victim: Victim, gang_id: GangId) -> bool:
         """Whether guarantees of another queue cover pods of the victim fully, such as raised ones."""
         session, nomination = self._session, self._known.open[gang_id]
-        requested = total_of(nomination.usage)
+        requested = total_of(charged(nomination.usage))
         sides = session.guarantees.sides(Beneficiary(session.gangs[gang_id], requested), victim.queue)
         if sides is None:
             return False

@@ -13,7 +13,7 @@ from functools import cached_property
 from msgspec.structs import replace
 
 from phalanx.actions.preemption.victims import termination_deadline
-from phalanx.actions.problems.capacity_holders import assigned_pods, charged, usage_of
+from phalanx.actions.problems.capacity_holders import assigned_pods, charged, usage_with_charges
 from phalanx.actions.problems.held_devices import still_held
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Statement, Usage
@@ -154,9 +154,9 @@ def negative(usage: Usage) -> Mapping[NodeName, Resources]:
     return {node: subtract(NONE, amounts) for node, amounts in usage.items()}
 
 
-def _held_by(pods: Iterable[Pod]) -> dict[NodeName, Resources]:
-    """What the pods use on their nodes, including devices of GPU shares."""
-    return usage_of(assigned_pods(pods), with_devices=True)
+def _held_by(pods: Iterable[Pod]) -> Usage:
+    """What the pods use on their nodes, including devices of GPU shares, and what queues are charged for."""
+    return usage_with_charges(assigned_pods(pods))
 
 
 def beyond(usage: Usage, held: Usage) -> dict[NodeName, Resources]:

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from phalanx.actions.demands.demand import Demand, has_affinity_terms
+from phalanx.actions.nodes.charge_projection import NO_CHARGES, ChargeProjection, charge_projection
 from phalanx.actions.nodes.gang_constraints import GangConstraints, allowed_domains, constraints_of
 from phalanx.actions.nodes.node_classes import asked_for, request_vectors
 from phalanx.actions.nodes.resource_projection import volume_amounts
@@ -60,23 +61,25 @@ def problem_of(
     `with_unblocked_nodes`: include nodes that become eligible only when victims with anti-affinity are gone.
     """
     constraints = constraints_of(session, demand.gang)
-    asked = [with_ports(batch.pods[0].shape) for batch in demand.batches]
+    pods = [batch.pods[0] for batch in demand.batches]
+    charges = charge_projection(pods) or NO_CHARGES
+    asked = [charges.request(pod, with_ports(pod.shape)) for pod in pods]
     resources = asked_for(asked)
     wants = tuple(
         PodDemand(request, len(batch.pods))
         for request, batch in zip(request_vectors(asked, resources), demand.batches, strict=True)
     )
-    freed = _freed_by_all(victims, resources)
+    freed = _freed_by_all(victims, resources, charges)
     rejected = _rejected(session, demand, victims if with_unblocked_nodes else ())
-    volumes = volume_amounts(session, [batch.pods[0] for batch in demand.batches])
-    nodes, names = _target_nodes(session, constraints, wants, resources, freed, rejected, volumes)
+    offers = _Offers(session, tuple(filter(is_host_port, resources)), volume_amounts(session, pods), charges)
+    nodes, names = _target_nodes(session, constraints, wants, resources, freed, rejected, offers)
     index = {name: position for position, name in enumerate(names)}
     requires = _required_units(victims)
     units = tuple(
         EvictionUnit(
             cost=victim.cost,
             frees=tuple(
-                (index[node], vector_of(amounts, resources))
+                (index[node], vector_of(charges.freed(amounts), resources))
                 for node, amounts in victim.used.items()
                 if node in index
             ),
@@ -109,14 +112,30 @@ def vector_of(amounts: Resources, resources: Sequence[str]) -> Vector:
     return tuple([amounts.get(name, 0) for name in resources])
 
 
-def _freed_by_all(victims: Sequence[Victim], resources: Sequence[str]) -> dict[NodeName, list[int]]:
+class _Offers(Struct, frozen=True):
+    """What nodes offer to certain pods."""
+
+    session: Session
+    ports: tuple[str, ...]
+    volumes: VolumeAmounts | None
+    charges: ChargeProjection
+
+    def free(self, node: NodeName) -> Resources:
+        """The free amounts of a node."""
+        amounts = self.charges.free(offered(self.session.free(node), self.ports))
+        return amounts if self.volumes is None else {**amounts, **self.volumes.on(node)}
+
+
+def _freed_by_all(
+    victims: Sequence[Victim], resources: Sequence[str], charges: ChargeProjection
+) -> dict[NodeName, list[int]]:
     """What is freed on each node if all victims are evicted."""
     total: dict[NodeName, list[int]] = {}
     for victim in victims:
         for node, amounts in victim.used.items():
-            known = total.setdefault(node, [0] * len(resources))
+            known, freed = total.setdefault(node, [0] * len(resources)), charges.freed(amounts)
             for position, name in enumerate(resources):
-                known[position] += amounts.get(name, 0)
+                known[position] += freed.get(name, 0)
     return total
 
 
@@ -127,17 +146,15 @@ def _target_nodes(
     resources: Sequence[str],
     freed: Mapping[NodeName, Sequence[int]],
     rejected: Sequence[Collection[NodeName]],
-    volumes: VolumeAmounts | None,
+    offers: _Offers,
 ) -> tuple[tuple[TargetNode, ...], list[NodeName]]:
     """The nodes on which at least one pod fits if all victims are evicted, and their names."""
     domain_of = allowed_domains(session, constraints)
     numbers = {domain: number for number, domain in enumerate(sorted(set(domain_of.values())))}
-    ports = [name for name in resources if is_host_port(name)]
     targets: list[TargetNode] = []
     names: list[NodeName] = []
     for node, domain in domain_of.items():
-        amounts = offered(session.free(node), ports)
-        free = vector_of(amounts if volumes is None else {**amounts, **volumes.on(node)}, resources)
+        free = vector_of(offers.free(node), resources)
         most = [have + more for have, more in zip(free, freed.get(node, (0,) * len(free)), strict=True)]
         max_pods = tuple(
             0 if node in out else pods_that_fit(most, want.request, want.count)

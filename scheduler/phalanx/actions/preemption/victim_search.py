@@ -29,6 +29,7 @@ from phalanx.actions.problems.device_choices import placed_by_choice
 from phalanx.actions.problems.pod_assignment import assign_pods
 from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.actions.reservations.reservations import Reservation, hold
+from phalanx.framework.charges import with_marked_charges
 from phalanx.framework.evictions import QueueEvictionLimit
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Statement, Usage
@@ -56,8 +57,10 @@ class EvictionPlan(Struct, frozen=True):
 
     @property
     def usage(self) -> Usage:
-        """What the pods use per node, including devices of GPU shares and NUMA zones."""
-        return {node: total_usage(pods, self.devices) for node, pods in self.members.items()}
+        """What the pods use per node, including devices of GPU shares and NUMA zones; and what queues are
+        charged for their claims."""
+        used = {node: total_usage(pods, self.devices) for node, pods in self.members.items()}
+        return with_marked_charges(used, self.assignments)
 
     @property
     def members(self) -> dict[NodeName, tuple[Pod, ...]]:

@@ -8,8 +8,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from phalanx.actions.nodes.fullness import devices_of
+from phalanx.framework.charges import (
+    have_charges,
+    marked_as_charged,
+    plus_devices,
+    total_charges,
+    with_marked_charges,
+)
 from phalanx.framework.session import Session
-from phalanx.framework.statement import CapacityHold, Usage, total_requests
+from phalanx.framework.statement import CapacityHold, Usage
 from phalanx.model.decisions import Bind
 from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.gpu_shares import is_node_part, requests_share, shape_usage, total_usage
@@ -103,14 +110,14 @@ def _holder(
         len(ours) == len(holding)
         and not session.facts.numa_layouts
         and not any(map(requests_share, booked.values()))
-        and not any(assigned.pod.shape.host_ports for assigned in holding)
+        and not any(assigned.pod.shape.host_ports or assigned.pod.charges for assigned in holding)
     )
     used = booked if plain else usage_of(holding, with_devices=True)
     if holds and plain:
         used = dict(booked)
     for hold in holds:
         for node, pods in hold.assignments:
-            booked[node] = add(booked.get(node, NONE), total_requests(pods))
+            booked[node] = add(booked.get(node, NONE), total_charges(pods))
             used[node] = add(used.get(node, NONE), total_usage(pods, hold.devices))
     what = "pod" if gang.kind is GangKind.POD else "gang"
     made = _made(f"{what} {gang}", gang.id, gang.queue, used, booked, kinds)
@@ -151,8 +158,10 @@ def assigned_pods(pods: Iterable[Pod]) -> list[AssignedPod]:
 
 
 def usage_of(assigned: Sequence[AssignedPod], *, with_devices: bool = False) -> dict[NodeName, Resources]:
-    """The usage of these pods on each node, optionally with devices of GPU shares, NUMA zones and ports."""
-    if len(assigned) == 1 and not with_devices:
+    """What queues are charged for these pods on each node; else what they use of it, with devices of GPU
+    shares, NUMA zones and ports."""
+    has_charges = not with_devices and have_charges(each.pod for each in assigned)
+    if len(assigned) == 1 and not with_devices and not has_charges:
         return {assigned[0].node: assigned[0].pod.shape.requests}
     counts: Counter[tuple[NodeName, ShapeKey, Device | None, bool]] = Counter()
     shapes: dict[ShapeKey, PodShape] = {}
@@ -165,13 +174,22 @@ def usage_of(assigned: Sequence[AssignedPod], *, with_devices: bool = False) -> 
         shape = shapes[key]
         amounts = shape_usage(shape, device, runs=runs) if with_devices else shape.requests
         usage[node] = add(usage.get(node, NONE), scale(amounts, count))
+    counted: set[str] = set()
+    for each in assigned if has_charges else ():
+        usage[each.node] = plus_devices(usage[each.node], (each.pod,), counted)
     return usage
+
+
+def usage_with_charges(assigned: Sequence[AssignedPod]) -> Usage:
+    """The usage of nodes with devices, zones and ports, and with the devices of claims as marked amounts."""
+    pods = [(each.node, (each.pod,)) for each in assigned]
+    return with_marked_charges(usage_of(assigned, with_devices=True), pods)
 
 
 def charged(usage: Usage) -> Usage:
     """The usage without single devices, NUMA zones and ports, which queues are not charged for."""
     return {
-        node: {name: amount for name, amount in amounts.items() if not is_node_part(name)}
+        node: marked_as_charged({name: each for name, each in amounts.items() if not is_node_part(name)})
         for node, amounts in usage.items()
     }
 

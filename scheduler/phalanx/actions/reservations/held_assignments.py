@@ -13,6 +13,7 @@ from msgspec import Struct
 from phalanx.actions.demands.demand import Demand
 from phalanx.actions.demands.demand_queue import rank_of
 from phalanx.actions.reservations.reservations import CapacityKey, capacity_delta, split
+from phalanx.framework.charges import charged_for
 from phalanx.framework.evictions import Beneficiary
 from phalanx.framework.queues.ledger import Account
 from phalanx.framework.session import Session
@@ -140,7 +141,7 @@ class HeldAssignments:
             if assignment.node in self._session.eligibility(pod).rejected:
                 continue
             left = free.get(assignment.node, self._session.free(assignment.node))
-            if fits(pod.shape.requests, left) and budgets.take(assignment.node, pod.shape.requests):
+            if fits(pod.shape.requests, left) and budgets.take(assignment.node, charged_for(pod)):
                 free[assignment.node] = subtract(left, pod.shape.requests)
                 assignments.setdefault(assignment.node, []).append(pod)
         self._left.pop(demand.gang.id, None)
@@ -159,11 +160,16 @@ class HeldAssignments:
 def charges_of(composition: GangComposition, gang: GangId, session: Session) -> Mapping[Account, Resources]:
     """What the last cycle charged to the queues of the gang for its missing members, as negative amounts."""
     used = {
-        node: sum_of([scale(member.shape.requests, member.count) for member in members])
+        node: sum_of([scale(_charged(member), member.count) for member in members])
         for node, members in composition.held.items()
     }
     delta = capacity_delta(session.gangs[gang].queue, {}, used, session.ledger)
     return split({key: -amount for key, amount in delta.items()})[1]
+
+
+def _charged(member: MemberCount) -> Resources:
+    """What a queue is charged for one such member."""
+    return sum_of([member.shape.requests, *(dict(each.amounts) for each in member.charges)])
 
 
 def held_nodes(holds: Iterable[CapacityHold]) -> dict[GangId, dict[NodeName, tuple[MemberCount, ...]]]:

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from phalanx.actions.demands.demand import Demand, Stage, beneficiary_of
 from phalanx.actions.demands.demand_queue import rank_of
+from phalanx.framework.charges import without_marked
 from phalanx.framework.evictions import Beneficiary
 from phalanx.framework.queues.guarantees import Coverage
 from phalanx.framework.queues.ledger import Account, Ledger
@@ -105,7 +106,7 @@ def capacity_delta(queue: QueueName, used: Usage, booked: Usage, ledger: Ledger)
     """What this usage takes of nodes, and its `booked` part of the accounts of the queue."""
     delta: dict[CapacityKey, int] = {}
     for node, amounts in used.items():
-        _add(delta, node, amounts)
+        _add(delta, node, without_marked(amounts))
     for node, amounts in booked.items():
         for account in ledger.accounts(queue, node):
             _add(delta, account, amounts)

@@ -13,7 +13,7 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from phalanx.actions.demands.demand import Demand, has_affinity_terms, requested
+from phalanx.actions.demands.demand import Demand, charged_amounts, has_affinity_terms
 from phalanx.actions.limits import RESERVATION_ENDS_SHOWN_MAX, RESERVATION_GAPS_MAX, RESERVATION_SOLVES_MAX
 from phalanx.actions.nodes.gang_constraints import constraints_of
 from phalanx.actions.problems.capacity_holders import charged, total_of
@@ -29,6 +29,7 @@ from phalanx.actions.reservations.reservations import (
     moments,
     split,
 )
+from phalanx.framework.charges import is_marked_charge, marked_as_charged, with_marked_charges
 from phalanx.framework.run_times import Method
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Statement, Usage
@@ -132,7 +133,7 @@ class _Search:
             for node in usage
             for each in eligibilities
         )
-        if is_unusable or total_of(charged(usage)) != requested(self._demand):
+        if is_unusable or total_of(charged(usage)) != charged_amounts(self._demand):
             return None
         times = moments(self._ending, self._reserved, now=self._session.snapshot.now)
         index = bisect_left(times, True, key=lambda at: self._are_free(usage, at))
@@ -209,7 +210,7 @@ class _Search:
         usage: dict[NodeName, Resources] = {}
         for node, pods in hold.assignments:
             usage[node] = add(usage.get(node, NONE), total_usage(pods, hold.devices))
-        return self._start_on(usage, at)
+        return self._start_on(with_marked_charges(usage, hold.assignments), at)
 
     def _start_on(self, usage: Usage, at: int) -> Start:
         delta = capacity_delta(self._demand.gang.queue, usage, charged(usage), self._session.ledger)
@@ -255,12 +256,13 @@ class _Search:
         return any(
             amount > max(0, free.get(name, 0) + offered_of(name))
             for name, amount in usage[node].items()
-            if not is_numa_resource(name)
+            if not is_numa_resource(name) and not is_marked_charge(name)
         )
 
 
 def _is_within(budget: Budget, usage: Usage) -> bool:
     counted = [amounts for node, amounts in usage.items() if budget.nodes is None or node in budget.nodes]
+    counted = [marked_as_charged(amounts) for amounts in counted]
     return all(
         sum(amounts.get(name, 0) for amounts in counted) <= max(0, left)
         for name, left in budget.remaining.items()

@@ -10,10 +10,12 @@ impossible.
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from functools import cached_property
+from itertools import repeat
 from typing import Protocol
 
 from msgspec import Struct
 
+from phalanx.framework.charges import charged_for, have_charges, total_charges, total_requests
 from phalanx.framework.eligibility import Eligibility
 from phalanx.framework.minimum_members import pods_to_minimum
 from phalanx.framework.nodes.node_facts import NodeFacts
@@ -29,7 +31,7 @@ from phalanx.framework.queues.division import (
 from phalanx.framework.queues.ledger import Ledger, usage_sum
 from phalanx.framework.queues.queue_tree import QueueTree
 from phalanx.framework.running_sums import RunningSums
-from phalanx.framework.statement import total_requests
+from phalanx.framework.session_devices import SessionDevices
 from phalanx.limits import AMOUNT_MAX
 from phalanx.model.gangs import Gang
 from phalanx.model.names import NodeName, QueueName, ShapeKey
@@ -37,7 +39,7 @@ from phalanx.model.nodes import NodeState
 from phalanx.model.pods import Pod
 from phalanx.model.queues import Flavor, Queue, Selector
 from phalanx.model.reasons import Category, Objection, Reason
-from phalanx.model.resources import Resources, fits, subtract, sum_of
+from phalanx.model.resources import NONE, Resources, add, fits, subtract, sum_of
 from phalanx.model.snapshot import Snapshot
 
 
@@ -49,6 +51,7 @@ class _Session(Protocol):
     facts: NodeFacts
     queues: QueueTree
     ledger: Ledger
+    devices: SessionDevices
 
     @property
     def sums(self) -> RunningSums: ...
@@ -70,6 +73,7 @@ class FairShares:
 
     def __init__(self, session: _Session) -> None:
         self._session = session
+        self._capacities: dict[Selector | None, Resources] = {}
         self._divided: dict[Selector | None, dict[QueueName, QueueShare]] = {}
         self._has_place: dict[tuple[ShapeKey, Selector | None], bool] = {}
         self._has_other_place: dict[tuple[ShapeKey, Selector], bool] = {}
@@ -125,18 +129,29 @@ class FairShares:
         if key not in self._scarce_beside:
             with_device = [
                 state.free.get(resource, 0)
-                for name, state in self._session.nodes.items()
-                if state.node.allocatable.get(device) and name not in self._session.facts.faults
+                for state in self._nodes_with(device)
+                if state.node.name not in self._session.facts.faults
             ]
             waiting = (
                 pod.shape.requests.get(resource, 0)
                 for gangs in self._waiting_minimums.values()
                 for pods in gangs
                 for pod in pods
-                if pod.shape.requests.get(device)
+                if pod.shape.requests.get(device) or (pod.charges and charged_for(pod).get(device))
             )
             self._scarce_beside[key] = sum(waiting) > sum(max(0, free) for free in with_device)
         return self._scarce_beside[key]
+
+    def _nodes_with(self, device: str) -> Iterator[NodeState]:
+        """The nodes that list the device, or have some that claims can have."""
+        states = self._session.nodes.values()
+        counts: Iterable[Resources] = repeat(NONE)
+        if device in self._device_names:
+            charges = self._session.devices.needs.charges
+            counts = charges.devices_on((state.node for state in states), self._device_names)
+        for state, found in zip(states, counts, strict=False):
+            if state.node.allocatable.get(device) or found.get(device):
+                yield state
 
     @cached_property
     def _waiting_minimums(self) -> dict[QueueName, list[list[Pod]]]:
@@ -146,7 +161,25 @@ class FairShares:
     @cached_property
     def capacity(self) -> Resources:
         """The capacity of all nodes."""
-        return _capacity(self._session, _Partition(None, self._session.nodes))
+        return self._capacity_of(_Partition(None, self._session.nodes))
+
+    def _capacity_of(self, partition: _Partition) -> Resources:
+        known = self._capacities.get(partition.selector)
+        if known is None:
+            known = self._capacities[partition.selector] = _capacity(
+                self._session, partition, self._device_names
+            )
+        return known
+
+    @cached_property
+    def _device_names(self) -> tuple[str, ...]:
+        """The resources that claims to devices count as, and those that queues are guaranteed."""
+        if not self._session.snapshot.devices.classes:
+            return ()
+        names = set(self._session.devices.needs.charges.names)
+        for queue in self._session.queues:
+            names.update(queue.guarantee, *(flavor.guarantee for flavor in queue.flavors))
+        return tuple(sorted(names))
 
     def fits_elsewhere(self, selector: Selector, pod: Pod) -> bool:
         """Whether a node outside the flavor could take the pod if nothing else ran."""
@@ -166,7 +199,7 @@ class FairShares:
         return tuple(found)
 
     def _divide(self, partition: _Partition) -> dict[QueueName, QueueShare]:
-        capacity = self.capacity if partition.selector is None else _capacity(self._session, partition)
+        capacity = self._capacity_of(partition)
         participants = {
             queue.name: self._participant(queue, partition, capacity) for queue in self._session.queues
         }
@@ -204,7 +237,20 @@ class FairShares:
         for pods in self._waiting_minimums.get(queue, ()):
             placeable = [pod for pod in pods if self._may_go_to(partition, pod)]
             if partition.selector is not None or len(placeable) == len(pods):
-                yield bundle_of(total_requests(placeable))
+                yield bundle_of(self._demand(placeable, partition))
+
+    def _demand(self, pods: list[Pod], partition: _Partition) -> Resources:
+        """What a queue would be charged for the pods. Devices of which no node has some for itself are left
+        out: how many there are is not known."""
+        requests = total_requests(pods)
+        if not have_charges(pods):
+            return requests
+        capacity = self._capacity_of(partition)
+        return {
+            name: amount
+            for name, amount in total_charges(pods).items()
+            if name in requests or capacity.get(name)
+        }
 
     def _may_go_to(self, partition: _Partition, pod: Pod) -> bool:
         """Whether a node of the partition could take the pod if nothing else ran."""
@@ -220,10 +266,11 @@ class FairShares:
         )
 
 
-def _capacity(session: _Session, partition: _Partition) -> dict[str, int]:
+def _capacity(session: _Session, partition: _Partition, devices: tuple[str, ...]) -> dict[str, int]:
     """Allocatable amounts of the usable nodes without the usage of pods outside all queues.
 
-    A node that takes no new pods counts with the current usage of queues.
+    A node that takes no new pods counts with the current usage of queues. `devices`: resources of which nodes
+    may have devices for claims.
     """
     nodes, sums, facts = partition.nodes, session.sums, session.facts
     usage = [
@@ -238,7 +285,17 @@ def _capacity(session: _Session, partition: _Partition) -> dict[str, int]:
         allocatable = sum_of(nodes[node].node.allocatable for node in open_nodes)
     used = sums.total(("used", partition.selector), {node: nodes[node].used for node in open_nodes})
     rest = subtract(sum_of([allocatable, *usage]), used)
+    if devices:
+        rest = add(rest, _devices(session, open_nodes, devices))
     return {resource: max(0, amount) for resource, amount in rest.items()}
+
+
+def _devices(session: _Session, nodes: Iterable[NodeName], names: tuple[str, ...]) -> Resources:
+    """Devices of claims on these nodes, without those that queues are charged for: their usage counts too."""
+    charges, states = session.devices.needs.charges, session.nodes
+    charged = charges.by_node
+    used = sum_of(charged[node] for node in nodes if node in charged) if charged else NONE
+    return subtract(sum_of(charges.devices_on((states[node].node for node in nodes), names)), used)
 
 
 def _total_on(

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from phalanx.framework.charges import charged_for, total_charges
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.evictions import Beneficiary, surplus_members
 from phalanx.framework.queues.division import IGNORED
@@ -18,7 +19,6 @@ from phalanx.framework.queues.fair_shares import FairShares
 from phalanx.framework.queues.ledger import Ledger
 from phalanx.framework.queues.protected_gangs import names_guarantee
 from phalanx.framework.queues.queue_tree import QueueTree
-from phalanx.framework.statement import total_requests
 from phalanx.framework.states import PodState
 from phalanx.model.api.pod_groups import DisruptionMode
 from phalanx.model.gangs import Gang
@@ -75,7 +75,7 @@ class _Unit(Struct, frozen=True):
     pods: tuple[Pod, ...]
     is_surplus: bool
     usage: Resources
-    """The total requests of the pods."""
+    """What the queue is charged for the pods."""
 
     @property
     def uses(self) -> frozenset[str]:
@@ -306,16 +306,16 @@ def _divided(gang: Gang, holders: Sequence[Pod]) -> Iterator[_Unit]:
         together = [pod for pod in holders if pod.uid not in extra]
         parts = [together] if together else []
     for part in parts:
-        yield _Unit(gang, tuple(part), is_surplus=False, usage=total_requests(part))
+        yield _Unit(gang, tuple(part), is_surplus=False, usage=total_charges(part))
     for pod in reversed(surplus):
-        yield _Unit(gang, (pod,), is_surplus=True, usage=total_requests([pod]))
+        yield _Unit(gang, (pod,), is_surplus=True, usage=total_charges([pod]))
 
 
 def _uses_only_on(nodes: frozenset[NodeName] | None, unit: _Unit, name: str) -> bool:
     """Whether it uses the resource, on no other nodes than these."""
     if not unit.usage.get(name):
         return False
-    return nodes is None or all(pod.node in nodes for pod in unit.pods if pod.shape.requests.get(name))
+    return nodes is None or all(pod.node in nodes for pod in unit.pods if charged_for(pod).get(name))
 
 
 def _rank(gang: Gang) -> tuple[int, int, int, str, str]:

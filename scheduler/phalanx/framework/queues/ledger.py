@@ -38,6 +38,8 @@ class Ledger:
         for queue in tree:
             self._list_accounts(queue.name, tree)
         self.amounts: dict[Account, Resources] = self._sum_up(snapshot.queue_usage, sums)
+        self.claims: dict[tuple[QueueName, str], bool] = {}
+        """Claims to devices that several pods use and that a queue has been charged for in this session."""
 
     def usage(self, queue: QueueName, selector: Selector | None = None) -> Resources:
         """The usage of the queue and its descendants now, on all nodes or on those of a flavor."""
@@ -50,6 +52,10 @@ class Ledger:
     def nodes_of(self, selector: Selector) -> frozenset[NodeName]:
         """The nodes of the flavors with this node selector."""
         return self._nodes[selector]
+
+    def claims_of(self, queue: QueueName) -> set[str]:
+        """The claims that the queue has been charged for in this session."""
+        return {claim for name, claim in self.claims if name == queue}
 
     def accounts(self, queue: QueueName, node: NodeName) -> Iterable[Account]:
         """Every account that counts a pod of this queue on this node; none for an unknown queue."""

@@ -8,9 +8,9 @@ are protected that fit together into the guarantees as declared. The rule is in 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol
 
+from phalanx.framework.charges import charged_for
 from phalanx.framework.queues.ledger import Account, Ledger
 from phalanx.framework.queues.queue_tree import QueueTree
-from phalanx.framework.statement import total_requests
 from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId
 from phalanx.model.queues import Queue, Selector
@@ -74,7 +74,7 @@ def _usage(gang: Gang, ledger: Ledger) -> dict[Account, Resources]:
     for pod in gang.members:
         if pod.node is not None and pod.holds_node:
             for account in ledger.accounts(gang.queue, pod.node):
-                found[account] = add(found.get(account, NONE), total_requests([pod]))
+                found[account] = add(found.get(account, NONE), charged_for(pod))
     return found
 
 

@@ -190,6 +190,19 @@ class DeviceState:
         found = {name: self._of_class(self.devices.extended[name], pools, node) for name in missing}
         return {name: count for name, count in found.items() if count}
 
+    def counted(self, node: Node, classes: Mapping[str, Sequence[str]]) -> dict[str, int]:
+        """For each resource that a node does not list, the devices of these classes that only it can use."""
+        missing = [name for name in classes if not node.allocatable.get(name)]
+        local = [each for each in candidates(self.inventory.pools(node)) if is_local(each)] if missing else []
+        found = {
+            name: sum(self._matches_any(each, classes[name], node) for each in local) for name in missing
+        }
+        return {name: count for name, count in found.items() if count}
+
+    def _matches_any(self, device: Candidate, classes: Sequence[str], node: Node) -> bool:
+        asked = (Request(name=name, field="", device_class=name) for name in classes)
+        return any(match_of(self._matcher, self._classes, node, each, device) is True for each in asked)
+
     def _of_class(self, name: str, pools: Sequence[Pool], node: Node) -> int:
         asked = Request(name=name, field="", device_class=name)
         if name not in self._classes:

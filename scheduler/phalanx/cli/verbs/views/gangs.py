@@ -8,13 +8,14 @@ from typing import Final
 from msgspec import Struct
 
 from phalanx.cli.verbs.seen import Seen
+from phalanx.framework.charges import total_charges
 from phalanx.model.api.pod_groups import PodGroup, PodGroupStatus
 from phalanx.model.api.values import seconds, time_s, utc
 from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.names import API_GROUP, LABEL_QUEUE
 from phalanx.model.pods import Pod, PodPhase
 from phalanx.model.reasons import Reason
-from phalanx.model.resources import Resources, sum_of
+from phalanx.model.resources import Resources
 from phalanx.service.pod_group_status import GangReport, status_of
 
 POD_GROUP: Final = "PodGroup"
@@ -156,7 +157,7 @@ def _row(gang: Gang, group: PodGroup | None, now_ms: int, named_queue: str) -> G
         priority=gang.priority if status.priority is None else status.priority,
         domain=_domain(status) if gang.nodes else "",
         nodes=tuple(_nodes(gang.members)),
-        requests=sum_of(pod.shape.requests for pod in gang.members if is_alive(pod)),
+        requests=total_charges([pod for pod in gang.members if is_alive(pod)]),
     )
 
 

@@ -1,0 +1,59 @@
+"""Diagnoses of gangs whose members share claims to devices that a limit of a queue does not allow."""
+
+from msgspec.structs import replace
+
+from phalanx.actions import formatting
+from phalanx.actions.explanations import evidence
+from phalanx.actions.explanations.advice import Advice, Released
+from phalanx.actions.explanations.diagnoses import WAIT, Case, Diagnosis
+from phalanx.actions.nodes.shared_charges import exceeded_budget, is_about_shared_claims, shared_by
+from phalanx.model.reasons import Reason
+from phalanx.model.rules import Budget, Rule
+
+
+def limit_of_shared_claims(case: Case, rule: Rule) -> Diagnosis | None:
+    """Would fit without the limit of a queue; None if the rule is about something else."""
+    found = _of(case, rule)
+    if found is None:
+        return None
+    budget, needed, left = found
+    return Diagnosis(
+        reason=Reason.QUEUE_LIMIT,
+        message=f"the {budget.name} is reached: {needed} needed for claims that pods share, {left} left",
+        evidence=evidence.of_completions(case.completions),
+        advice=_without_released(case.advice),
+        otherwise=WAIT,
+    )
+
+
+def above_limit_of_shared_claims(case: Case, rule: Rule) -> Diagnosis | None:
+    """The claims need more than the queue may ever use; None if the rule is about something else."""
+    found = _of(case, rule)
+    if found is None:
+        return None
+    budget, needed, _ = found
+    return Diagnosis(
+        reason=Reason.ABOVE_QUEUE_LIMIT,
+        message=f"{needed} needed for claims that pods share, which is more than the {budget.name} allows",
+        evidence=(),
+        advice=case.advice,
+        otherwise="Raise the limit, or share a claim for fewer devices",
+    )
+
+
+def _of(case: Case, rule: Rule) -> tuple[Budget, str, str] | None:
+    """The budget, and what is needed and left of the resources of which it has too little."""
+    gang = case.demand.gang
+    budget = exceeded_budget(rule, gang, case.session) if is_about_shared_claims(rule) else None
+    if budget is None:
+        return None
+    limited = {
+        name: amount for name, amount in shared_by(gang, case.session).items() if name in budget.remaining
+    }
+    left = [formatting.amount(name, max(0, budget.remaining[name])) for name in limited]
+    return budget, formatting.amounts(limited), formatting.listed(left)
+
+
+def _without_released(advice: Advice) -> Advice:
+    """The advice without amounts of limits: those of the solver are pods here."""
+    return replace(advice, events=tuple([each for each in advice.events if not isinstance(each, Released)]))

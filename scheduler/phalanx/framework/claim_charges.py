@@ -1,0 +1,112 @@
+"""What queues are charged for claims to devices in a session, and what nodes have of these resources."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import cached_property
+
+from phalanx.model.devices.charges import charge_of, charged_as, most_of
+from phalanx.model.devices.claims import ClaimSpec, DeviceClass
+from phalanx.model.devices.cluster import ClusterDevices, DeviceState
+from phalanx.model.devices.pools import Inventory
+from phalanx.model.gangs import Gang
+from phalanx.model.names import NodeName, QueueName
+from phalanx.model.nodes import Node
+from phalanx.model.pods import ClaimCharge
+from phalanx.model.resources import Resources
+
+
+class DeviceCounts:
+    """The devices of nodes by the resource that they count as. It is kept from session to session."""
+
+    def __init__(self) -> None:
+        self._of: tuple[Inventory, Mapping[str, DeviceClass], tuple[str, ...]] | None = None
+        self._nodes: dict[NodeName, tuple[Node, Resources]] = {}
+
+    def on(self, nodes: Iterable[Node], names: tuple[str, ...], state: DeviceState) -> Iterator[Resources]:
+        """For each node the devices that only it can use, of resources that it does not list."""
+        known, classes = self._of, state.devices.classes
+        if known is None or known[0] is not state.inventory or known[1] is not classes or known[2] != names:
+            self._of, self._nodes = (state.inventory, classes, names), {}
+        by_name: dict[str, list[str]] = {}
+        for device_class in classes:
+            by_name.setdefault(charged_as(device_class, classes), []).append(device_class)
+        wanted = {name: tuple(by_name.get(name, ())) for name in names}
+        for node in nodes:
+            found = self._nodes.get(node.name)
+            if found is None or found[0] is not node:
+                found = self._nodes[node.name] = (node, state.counted(node, wanted))
+            yield found[1]
+
+
+class ClaimCharges:
+    """The charges of one session."""
+
+    def __init__(
+        self, devices: ClusterDevices, state: DeviceState, gangs: Collection[Gang], counts: DeviceCounts
+    ) -> None:
+        """`gangs` are all of the snapshot. `counts` are kept from session to session."""
+        self._devices = devices
+        self._state = state
+        self._gangs = gangs
+        self._counts = counts
+        self._known: dict[tuple[str, QueueName], tuple[ClaimCharge, ...]] = {}
+        self._names: tuple[int, tuple[str, ...]] = (-1, ())
+
+    def of(
+        self, need: str, queue: QueueName, own: Iterable[ClaimSpec], shared: Iterable[tuple[str, str]]
+    ) -> tuple[ClaimCharge, ...]:
+        """What the queue is to be charged for a pod that waits: the most that its own claims can get, and
+        shared claims for which no pod of the queue is charged yet. `need` is the name of the need."""
+        found = self._known.get((need, queue))
+        if found is None:
+            found = self._known[need, queue] = (*self._of_own(own), *self._of_shared(shared, queue))
+        return found
+
+    def _of_own(self, claims: Iterable[ClaimSpec]) -> Iterator[ClaimCharge]:
+        for spec in claims:
+            if amounts := most_of(spec, self._devices.classes):
+                yield ClaimCharge(amounts)
+
+    def _of_shared(self, claims: Iterable[tuple[str, str]], queue: QueueName) -> Iterator[ClaimCharge]:
+        for key in claims:
+            claim, name = self._state.claim(*key), "/".join(key)
+            if claim is None or self._queues.get(name) == queue:
+                continue
+            if amounts := charge_of(claim, self._devices.classes):
+                yield ClaimCharge(amounts, claim=name)
+
+    @cached_property
+    def _queues(self) -> dict[str, QueueName]:
+        """The queue that is charged for each claim of placed pods."""
+        return {each.claim: gang.queue for gang, _, each in self._placed() if each.claim}
+
+    def _placed(self) -> Iterator[tuple[Gang, NodeName, ClaimCharge]]:
+        for gang in self._gangs:
+            if gang.claims_devices:
+                for pod in gang.members:
+                    for each in pod.charges if pod.node is not None else ():
+                        yield gang, NodeName(pod.node or ""), each
+
+    @cached_property
+    def by_node(self) -> Mapping[NodeName, Resources]:
+        """What queues are charged for claims of placed pods, on each node."""
+        found: dict[NodeName, dict[str, int]] = {}
+        for _, node, each in self._placed():
+            amounts = found.setdefault(node, {})
+            for name, amount in each.amounts:
+                amounts[name] = amounts.get(name, 0) + amount
+        return found
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The resources that claims count as, sorted."""
+        if self._names[0] != len(self._known):
+            found = {name for amounts in self.by_node.values() for name in amounts}
+            waiting = (each for some in self._known.values() for each in some)
+            found.update(name for each in waiting for name, _ in each.amounts)
+            self._names = (len(self._known), tuple(sorted(found)))
+        return self._names[1]
+
+    def devices_on(self, nodes: Iterable[Node], names: tuple[str, ...]) -> Iterator[Resources]:
+        """For each node the devices that only it can use, by the resource that claims to them count as, of
+        resources that the node does not list."""
+        return self._counts.on(nodes, names, self._state)
