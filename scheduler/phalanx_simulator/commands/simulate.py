@@ -60,8 +60,7 @@ def simulate(
         A CSV of real jobs with the columns timestamp (ISO 8601), duration (seconds), num_gpus and cluster
         (their queue), instead of random ones.
     workload
-        plain, claims (volumes, devices), prepared, shares (of devices), queues, native, volcano; plain with a
-        trace.
+        plain, claims (volumes, devices), prepared, shares, queues, native, volcano; plain with a trace.
     events
         Print a line for each fault, placement and eviction on standard error.
     twin
