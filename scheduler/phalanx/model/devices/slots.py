@@ -75,7 +75,7 @@ class SlotCounter:
         found = tuple(candidates(place.pools))
         shares = Shares(place.in_use, are_amounts_asked=self._are_amounts_asked)
         problems = tuple(pool.problem for pool in place.pools if pool.problem)
-        key = (limit, tuple(self._kind(place, shares, each) for each in found), _counters(place), problems)
+        key = (limit, self._kinds(place, shares, found), _counters(place), problems)
         known = self._known.get(key)
         if known is None:
             if len(self._known) >= DEVICE_SLOTS_CACHE_MAX:
@@ -164,13 +164,14 @@ class SlotCounter:
                 if some == (request,) and request.count != ALL_DEVICES and not request.admin_access:
                     yield request
 
-    def _kind(self, place: NodeDevices, shares: Shares, each: Candidate) -> Hashable:
-        own = self._kind_in(place, each)
-        if not (each.device.allows_shares or each.device.consumable or shares.matter):
-            return own
-        return own, shares.kind(each.id, each.device)
+    def _kinds(self, place: NodeDevices, shares: Shares, found: Sequence[Candidate]) -> tuple[Hashable, ...]:
+        """The devices, as far as they matter to the count."""
+        kinds = [self._kind(place, each) for each in found]
+        if shares.matter or any(each.device.allows_shares or each.device.consumable for each in found):
+            kinds += [shares.kind(each.id, each.device) for each in found]
+        return tuple(kinds)
 
-    def _kind_in(self, place: NodeDevices, each: Candidate) -> Hashable:
+    def _kind(self, place: NodeDevices, each: Candidate) -> Hashable:
         if each.slice.per_device or is_local(each):
             return self._kind_on(place, each)
         key = (id(each.slice), each.device.name, each.id in place.in_use)
