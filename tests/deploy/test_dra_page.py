@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 from phalanx.cli.manifests.read import read_manifests
 from phalanx.cli.static_cluster import StaticCluster
@@ -23,7 +24,7 @@ Document = dict[str, Any]
 
 
 def test_every_yaml_block_is_an_example() -> None:
-    assert PAGE.count("```yaml") == len(BLOCKS) == 4
+    assert PAGE.count("```yaml") == len(BLOCKS) == 5
 
 
 def test_members_get_two_large_devices_of_one_numa_node(tmp_path: Path) -> None:
@@ -76,6 +77,19 @@ def test_members_get_devices_for_an_extended_resource(tmp_path: Path) -> None:
     binds = _binds(tmp_path, job, [*pods, device_class, *slices])
     assert sorted(bind.node for bind in binds) == ["a", "a", "b", "b"]
     assert all(len(_devices(bind)) == 2 for bind in binds)
+
+
+@pytest.mark.parametrize(("limit", "fits"), [(8, True), (7, False)])
+def test_a_limit_counts_the_devices_of_claims(limit: int, fits: bool, tmp_path: Path) -> None:
+    """Four members with two devices each, in the queue of the page."""
+    device_class, queue = yaml.safe_load_all(BLOCKS["limited.yaml"])
+    template, job = yaml.safe_load_all(BLOCKS["claims.yaml"])
+    assert queue["spec"]["limit"] == {"example.com/gpu": 16}
+    queue["spec"]["limit"]["example.com/gpu"] = limit
+    queue["metadata"]["name"] = "default"
+    objects = [*_members(job, template, "gpus", 4), _gpus("a", "80Gi"), _gpus("b", "80Gi")]
+    binds = _binds(tmp_path, job, [*objects, device_class, queue])
+    assert len(binds) == (4 if fits else 0)
 
 
 def _binds(folder: Path, job: Document, objects: list[Document]) -> list[Bind]:

@@ -26,7 +26,12 @@ def test_an_interrupted_study_ends_and_keeps_its_finished_runs(tmp_path: Path) -
     words += ["--resume", str(finished)]
     pipe = subprocess.PIPE
     with subprocess.Popen(
-        [sys.executable, "-m", "phalanx.cli", *words], stdout=pipe, stderr=pipe, text=True
+        [sys.executable, "-m", "phalanx.cli", *words],
+        stdout=pipe,
+        stderr=pipe,
+        text=True,
+        # shells start background jobs with it ignored
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as command:
         deadline = time.monotonic() + START_S
         while not list(finished.glob("*.json")) and time.monotonic() < deadline:

@@ -3,8 +3,8 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 
-from phalanx.model.devices.charges import charge_of, charged_as, most_of
-from phalanx.model.devices.claims import ClaimSpec, DeviceClass
+from phalanx.model.devices.charges import Amounts, charge_of, charged_as, most_of
+from phalanx.model.devices.claims import Claim, ClaimSpec, DeviceClass
 from phalanx.model.devices.cluster import ClusterDevices, DeviceState
 from phalanx.model.devices.pools import Inventory
 from phalanx.model.gangs import Gang
@@ -52,14 +52,27 @@ class ClaimCharges:
         self._names: tuple[int, tuple[str, ...]] = (-1, ())
 
     def of(
-        self, need: str, queue: QueueName, own: Iterable[ClaimSpec], shared: Iterable[tuple[str, str]]
+        self,
+        need: str,
+        queue: QueueName,
+        own: Iterable[ClaimSpec],
+        shared: Iterable[tuple[str, str]],
+        allocated: Iterable[Amounts] = (),
     ) -> tuple[ClaimCharge, ...]:
-        """What the queue is to be charged for a pod that waits: the most that its own claims can get, and
-        shared claims for which no pod of the queue is charged yet. `need` is the name of the need."""
+        """What the queue is to be charged for a pod that waits: the most that its own claims can get, shared
+        claims for which no pod of the queue is charged yet, and these allocated claims. `need` is the name of
+        the need."""
         found = self._known.get((need, queue))
         if found is None:
-            found = self._known[need, queue] = (*self._of_own(own), *self._of_shared(shared, queue))
+            held = map(ClaimCharge, allocated)
+            found = (*self._of_own(own), *self._of_shared(shared, queue), *held)
+            self._known[need, queue] = found
         return found
+
+    def of_allocated(self, claims: Iterable[Claim]) -> tuple[Amounts, ...]:
+        """What queues are charged for these claims, in an order that does not depend on their names."""
+        found = (charge_of(each, self._devices.classes) for each in claims)
+        return tuple(sorted(each for each in found if each))
 
     def _of_own(self, claims: Iterable[ClaimSpec]) -> Iterator[ClaimCharge]:
         for spec in claims:

@@ -18,6 +18,7 @@ from phalanx.framework.claim_charges import ClaimCharges, DeviceCounts
 from phalanx.framework.claim_users import ClaimUsers
 from phalanx.framework.settled_gangs import SettledGangs
 from phalanx.framework.shared_choices import SharedUse, SharedUser
+from phalanx.model.devices.charges import Amounts
 from phalanx.model.devices.claims import Claim, ClaimSpec
 from phalanx.model.devices.cluster import ClusterDevices, DeviceState
 from phalanx.model.devices.limits import CLAIM_CONSUMERS_MAX
@@ -51,6 +52,8 @@ class Need(Struct, frozen=True, gc=False):
     """Those of them that are regarded as if they had no devices: of pods that do not exist yet."""
     allowed: tuple[NodeChoice, ...] = ()
     """The nodes from which claims can be used that have devices already and that only this pod names."""
+    charged: tuple[Amounts, ...] = ()
+    """What queues are charged for these claims."""
     users: "tuple[Users, ...]" = ()
     """Which pods of the gang share claims. Devices are chosen for all of them, and no other claim of the gang
     gets these devices. So gangs with the same claims have different needs."""
@@ -240,9 +243,9 @@ class DeviceNeeds:
 
     def _charged(self, pod: Pod, need: Need, queue: QueueName) -> Pod:
         """The pod with what its queue is to be charged for its claims if it waits."""
-        if not (need.claims or need.shared):
+        if not (need.claims or need.shared or need.charged):
             return pod
-        charges = self.charges.of(pod.shape.device_slot, queue, need.claims, need.shared)
+        charges = self.charges.of(pod.shape.device_slot, queue, need.claims, need.shared, need.charged)
         names = [each for each in pod.charges if not each.claim]
         return replace(pod, charges=(*names, *charges)) if charges or pod.charges else pod
 
@@ -299,6 +302,7 @@ class DeviceNeeds:
             shared=keys,
             renewed=tuple(key for key in keys if key[1] in next_ones),
             allowed=_in_one_order(each.allocation.nodes for each in fixed if each.allocation is not None),
+            charged=self.charges.of_allocated(fixed),
             extended=pod.extended if is_special else None,
         )
 

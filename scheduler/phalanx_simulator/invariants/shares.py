@@ -60,9 +60,9 @@ def _capacity(device: Device, store: Store) -> Iterator[tuple[str, Fraction]]:
         for entry in store.entries(SLICES)
         if (entry.data["spec"]["driver"], entry.data["spec"]["pool"]["name"]) == (driver, pool)
     ]
-    newest = max((each["pool"]["generation"] for each in slices), default=0)
+    newest = max((each["pool"].get("generation", 0) for each in slices), default=0)
     for spec in slices:
-        for each in spec.get("devices") or () if spec["pool"]["generation"] == newest else ():
+        for each in spec.get("devices") or () if spec["pool"].get("generation", 0) == newest else ():
             if each["name"] == name:
                 written = each.get("capacity") or {}
                 yield from ((key, quantity(str(amount["value"]))) for key, amount in written.items())

@@ -32,7 +32,7 @@ from phalanx.model.devices.pools import (
     Slice,
 )
 from phalanx.model.devices.shares import Shares, ask_for_amounts, fits_empty
-from phalanx.model.devices.uses import DeviceUse
+from phalanx.model.devices.uses import DeviceUse, is_share
 from phalanx.model.nodes import Node
 from phalanx.model.pods import Term
 
@@ -158,7 +158,8 @@ class _Search:
         self._constraints = [ConstraintState(spec.constraints) for spec in self._claims]
         self._taken: dict[DeviceId, set[int]] = {}
         """By whole device, the claims that have it."""
-        self._shares = Shares(self._in_use, are_amounts_asked=ask_for_amounts(self._requests))
+        self._matters = ask_for_amounts(self._requests) or any(map(is_share, self._in_use))
+        """Whether the capacity of devices may matter that do not say so themselves."""
         self._chosen: list[list[_Chosen]] = [[] for _ in self._claims]
         self._steps = 0
 
@@ -235,6 +236,10 @@ class _Search:
         return tuple(number for number, ids in enumerate(self._ids) if each.id in ids)
 
     @cached_property
+    def _shares(self) -> Shares:
+        return Shares(self._in_use, are_amounts_asked=self._matters)
+
+    @cached_property
     def _ids(self) -> list[set[DeviceId]]:
         return [{each.id for each in usable} for usable in self._usable]
 
@@ -269,7 +274,7 @@ class _Search:
             if self._is_taken(claim, request, each) or not self._is_selectable(place, request, each):
                 continue
             kind = self._kind(each)
-            if self._shares.matter or each.device.allows_shares or each.device.consumable:
+            if self._matters or each.device.allows_shares or each.device.consumable:
                 kind = (kind, self._shares.kind(each.id, each.device))
             if kind in failed or not self._try(claim, request, each):
                 continue
@@ -305,7 +310,10 @@ class _Search:
                 f"undecided after {CLAIM_SEARCH_STEPS_MAX} tried devices", is_error=False, is_undecided=True
             )
         device, is_all = each.device, request.count == ALL_DEVICES
-        if self._is_taken(claim, request, each) or not (is_all or self._has_capacity(request, each)):
+        matters = self._matters or device.consumable
+        if self._is_taken(claim, request, each) or (
+            matters and not is_all and not self._has_capacity(request, each)
+        ):
             return False
         # The counters of a device are used once, by its first share.
         counted = not (device.allows_shares and self._shares.is_shared(each.id))
@@ -316,7 +324,7 @@ class _Search:
             if is_all:
                 raise _Stop(f"{request.field}: a constraint does not allow all devices, such as {each.id[2]}")
             is_right = False
-        elif is_right and is_all and not self._has_capacity(request, each):
+        elif is_right and is_all and matters and not self._has_capacity(request, each):
             self._constraints[claim].remove(request, device)
             is_right = False
         if not is_right:
@@ -333,8 +341,6 @@ class _Search:
 
     def _has_capacity(self, request: Request, each: Candidate) -> bool:
         """Whether enough of the capacity of the device is free."""
-        if not (each.device.consumable or self._shares.matter):
-            return True
         try:
             return self._shares.fits(request, each.id, each.device)
         except CannotConsume as wrong:

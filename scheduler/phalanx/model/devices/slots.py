@@ -74,7 +74,7 @@ class SlotCounter:
             return Slots(0, not one.is_undecided, reason=one.reason, is_error=one.is_error)
         found = tuple(candidates(place.pools))
         shares = Shares(place.in_use, are_amounts_asked=self._are_amounts_asked)
-        key = (limit, self.kinds_of(place))
+        key = (limit, *self.kinds_of(place, shares, found))
         known = self._known.get(key)
         if known is None:
             if len(self._known) >= DEVICE_SLOTS_CACHE_MAX:
@@ -82,12 +82,17 @@ class SlotCounter:
             known = self._known[key] = self._count(place, found, shares, one, limit)
         return known
 
-    def kinds_of(self, place: NodeDevices) -> Hashable:
-        """Equal for nodes on which equally many members fit."""
-        shares = Shares(place.in_use, are_amounts_asked=self._are_amounts_asked)
+    def kinds_of(
+        self,
+        place: NodeDevices,
+        shares: Shares | None = None,
+        found: tuple[Candidate, ...] | None = None,
+    ) -> tuple[Hashable, ...]:
+        """Equal for nodes on which equally many members fit. `shares` and `found` follow from the place."""
+        shares = shares or Shares(place.in_use, are_amounts_asked=self._are_amounts_asked)
+        found = tuple(candidates(place.pools)) if found is None else found
         problems = tuple(pool.problem for pool in place.pools if pool.problem)
-        kinds = tuple(self._kind(place, shares, each) for each in candidates(place.pools))
-        return kinds, _counters(place), problems
+        return self._kinds(place, shares, found), _counters(place), problems
 
     def _count(
         self, place: NodeDevices, found: Sequence[Candidate], shares: Shares, one: Answer, limit: int
@@ -170,13 +175,14 @@ class SlotCounter:
                 if some == (request,) and request.count != ALL_DEVICES and not request.admin_access:
                     yield request
 
-    def _kind(self, place: NodeDevices, shares: Shares, each: Candidate) -> Hashable:
-        own = self._kind_in(place, each)
-        if not (each.device.allows_shares or each.device.consumable or shares.matter):
-            return own
-        return own, shares.kind(each.id, each.device)
+    def _kinds(self, place: NodeDevices, shares: Shares, found: Sequence[Candidate]) -> tuple[Hashable, ...]:
+        """The devices, as far as they matter to the count."""
+        kinds = [self._kind(place, each) for each in found]
+        if shares.matter or any(each.device.allows_shares or each.device.consumable for each in found):
+            kinds += [shares.kind(each.id, each.device) for each in found]
+        return tuple(kinds)
 
-    def _kind_in(self, place: NodeDevices, each: Candidate) -> Hashable:
+    def _kind(self, place: NodeDevices, each: Candidate) -> Hashable:
         if each.slice.per_device or is_local(each):
             return self._kind_on(place, each)
         key = (id(each.slice), each.device.name, each.id in place.in_use)
