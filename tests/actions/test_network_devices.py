@@ -181,6 +181,25 @@ def test_a_gang_whose_devices_do_not_suffice_together_is_named() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("gpus", "links", "members"),
+    [
+        ([0, 2, 0], [[1], [1, 2]], [((ANY, 1),), ((ANY, 1), (NIC, 2))]),
+        ([1, 2, 0], [[0, 1], [0, 2], [0, 1, 2]], [((NIC, 2),), ((NIC, 1),), ((ANY, 2),)]),
+        ([0, 2, 0], [[1, 2], [1, 2]], [((ANY, 2),), ((ANY, 1), (NIC, 1))]),
+    ],
+)
+def test_nodes_whose_devices_do_not_suffice_are_left_out_one_after_the_other(
+    gpus: list[int], links: list[list[int]], members: list[Wanted]
+) -> None:
+    """The first placement that the counts allow cannot be made."""
+    decided = asking(cluster(gpus, links), members).decide()
+    assert check(decided, links, members)
+    for placement in decided.result.placements:
+        assert placement.certificate is not None
+        assert placement.certificate.bound <= placement.certificate.objective
+
+
 REQUESTS = st.tuples(st.sampled_from([ANY, NIC, "gpu"]), st.integers(1, 2))
 DISJOINT = st.sampled_from([[], [[0, 1, 2]], [[0, 1, 2]] * 2, [[0], [1, 2]], [[0, 1], [0, 1], [2]]])
 

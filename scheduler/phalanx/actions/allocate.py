@@ -17,9 +17,10 @@ from phalanx.actions.demands.demand import (
 from phalanx.actions.demands.demand_queue import rank_of
 from phalanx.actions.demands.member_choice import start_with_others, substitutes
 from phalanx.actions.enqueue import HELD_DESPITE
-from phalanx.actions.limits import CROWDED_SOLVE_WORK
+from phalanx.actions.limits import CROWDED_SOLVE_WORK, DECLINED_NODES_MAX
 from phalanx.actions.outcome import Failure
 from phalanx.actions.problems.capacity_holders import charged, total_of
+from phalanx.actions.problems.certificates import certified_beside
 from phalanx.actions.problems.device_choices import placed_by_choice
 from phalanx.actions.problems.placement import DemandPlacement, apply_placement, lacks_supply
 from phalanx.actions.problems.pod_assignment import assign_pods
@@ -221,7 +222,24 @@ class _Attempts:
     def _place(self, demand: Demand, avoiding: frozenset[NodeName]) -> Demand | None:
         """Place the demand; return what is left of it."""
         answer = self._solve_beside(demand, avoiding)
-        return demand if answer is None else self._assign(demand, answer)
+        if answer is None:
+            return demand
+        rest = self._assign(demand, answer)
+        return self._place_elsewhere(demand, avoiding, answer) if rest is demand else rest
+
+    def _place_elsewhere(
+        self, demand: Demand, avoiding: frozenset[NodeName], declined: Placed
+    ) -> Demand | None:
+        """Place the demand without one of the nodes of an answer with which its claims lack volumes or
+        devices; return what is left of it. The bound of that answer holds for all others."""
+        for node in list(dict.fromkeys(each.node for each in declined.assignments))[:DECLINED_NODES_MAX]:
+            answer = self._solve_beside(demand, avoiding | {node})
+            if answer is None:
+                continue
+            rest = self._assign(demand, certified_beside(self.problems, demand, answer, declined))
+            if rest is not demand:
+                return rest
+        return demand
 
     def _place_instead_of_holders(self, demand: Demand) -> Demand | None:
         """Place the demand in capacity that is held for gangs which yield to it; return the rest."""

@@ -55,6 +55,10 @@ FRAGMENT_CORES_MAX: Final = 1 << 24
 FRAGMENT_DEVICES_MAX: Final = 256
 """Devices of a node that matter to fragmentation. No server has that many."""
 
+DECLINED_NODES_MAX: Final = 8
+"""Nodes of a placement whose claims lack volumes or devices that are left out, one at a time, in another try.
+Each is a solve."""
+
 SUBGROUP_CHOICES_MAX: Final = 32
 """Choices of subgroups to try if the first one does not fit. Each is a solve at most as large as the minimum
 of the gang. A cycle may do that once beyond its limits of solves."""

@@ -2,6 +2,7 @@
 
 from msgspec.structs import replace
 
+from phalanx.actions.demands.demand import Demand
 from phalanx.actions.problems.joint_problem import solver_assignments
 from phalanx.actions.problems.placement import DemandPlacement
 from phalanx.actions.problems.problem_builder import ProblemBuilder
@@ -23,3 +24,15 @@ def certified_again(problems: ProblemBuilder, placement: DemandPlacement) -> Dem
     bound = min(best.certificate.bound, score)
     certified = certify(scorer, assignments, bound=bound, by=best.certificate.by)
     return replace(placement, certificate=certified.certificate)
+
+
+def certified_beside(problems: ProblemBuilder, demand: Demand, answer: Placed, better: Placed) -> Placed:
+    """An answer that was found without some nodes, with the bound of one that was found with them.
+
+    The other one cannot be made: its claims lack volumes or devices, which the problem does not state.
+    """
+    nodes = tuple(dict.fromkeys(each.node for each in answer.assignments))
+    scorer = Scorer(problems.build_problem(demand, listing=nodes).problem)
+    bound = min(better.certificate.bound, scorer.score(answer.assignments))
+    certified = certify(scorer, answer.assignments, bound=bound, by=better.certificate.by)
+    return replace(certified, errors=answer.errors)
