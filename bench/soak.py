@@ -3,9 +3,9 @@
 Writes bench/results/soak.json. Takes about 45 minutes on two cores. Half of the seeds have all faults, the
 others a storm or single families of faults: more invariants can be checked when no other client binds or
 deletes pods. With `--workload queues` the seeds are clusters with all features of queues under all faults,
-without drills; with `--workload claims` their pods have volumes and devices, with `--workload prepared` their
-drivers prepare devices too. The results are in bench/results/soak_queues.json, soak_claims.json and
-soak_prepared.json.
+without drills; with `--workload claims` their pods have volumes and devices. With `--workload prepared` their
+drivers prepare devices too, and with `--workload shares` several claims have each device. The results are in
+bench/results/soak_queues.json, and in soak_claims.json and so on.
 """
 
 import argparse
@@ -84,7 +84,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _parsed(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.soak", description=__doc__)
     parser.add_argument("--seeds", type=int, default=1000, help="runs of one simulated hour")
-    workloads = ("plain", "queues", "claims", "prepared")
+    workloads = ("plain", "queues", "claims", "prepared", "shares")
     parser.add_argument("--workload", choices=workloads, default="plain", help="of the seeds")
     parser.add_argument("--every", type=int, default=1, help="play only every n-th plan of the drills")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
