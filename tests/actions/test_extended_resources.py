@@ -163,6 +163,17 @@ def test_members_with_different_requests_share_a_node_that_offers_one_resource(d
     assert len(devices(play.place())) == (3 if len(devices_of_a) == 3 else 0)
 
 
+@pytest.mark.parametrize(("size", "gpu", "fits"), [(3, 1, True), (4, 1, False), (1, 3, True), (2, 2, False)])
+def test_devices_that_several_nodes_can_use_satisfy_resources(size: int, gpu: int, fits: bool) -> None:
+    """Node a has a device of its own, and two are for all nodes."""
+    pool = {"name": "net", "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": "gpu", "allNodes": True, "pool": pool, "devices": [{"name": "n0"}, {"name": "n1"}]}
+    network = written("ResourceSlice", "net", spec=spec)
+    parts = device_class("gpu", GPU), node("a"), node("b"), slice_on("a", "a0"), network
+    found = devices(Play(*parts, *gang("g", size, gpu=gpu)).place())
+    assert len(found) == len(set(found)) == (size * gpu if fits else 0)
+
+
 @pytest.mark.parametrize("first", ["class", "gang"])
 def test_a_class_may_come_later(first: str) -> None:
     parts = [(device_class("gpu", GPU),), gang("g", 1, gpu=1)]

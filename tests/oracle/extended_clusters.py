@@ -46,6 +46,7 @@ def cases_with_extended_resources(draw: Draw) -> Case:
         *(draw(_node(name)) for name in nodes),
         *draw(_classes()),
         *(_slice(name, kinds[name]) for name in nodes),
+        *draw(_network(nodes)),
         *(_used_claim(index, *device) for index, device in enumerate(taken)),
         *draw(_claims()),
         draw(_pod()),
@@ -86,15 +87,32 @@ def _class(name: str, kind: str, resource: str | None, second: int) -> Document:
     return document("DeviceClass", name, metadata=created, spec=spec)
 
 
-def _slice(node: str, kinds: list[str]) -> Document:
+@st.composite
+def _network(draw: Draw, nodes: list[str]) -> list[Document]:
+    """Sometimes a pool that all nodes can use, or those of one hostname."""
+    if not rarely(draw, 3):
+        return []
+    kinds = draw(st.lists(st.sampled_from(("gpu", "nic")), min_size=1, max_size=3))
+    named = {
+        "key": "kubernetes.io/hostname",
+        "operator": "In",
+        "values": draw(st.lists(st.sampled_from(nodes), min_size=1)),
+    }
+    some = {"nodeSelectorTerms": [{"matchExpressions": [named]}]}
+    where = draw(st.sampled_from(({"allNodes": True}, {"nodeSelector": some})))
+    return [_slice("network", kinds, where)]
+
+
+def _slice(name: str, kinds: list[str], where: Document | None = None) -> Document:
+    """A slice of the node with its name, unless something else is said of its nodes."""
     devices = [
         {"name": f"d{index}", "attributes": {"kind": {"string": "gpu" if kind == SHARED else kind}}}
         | (_IN_SHARES if kind == SHARED else {})
         for index, kind in enumerate(kinds)
     ]
-    pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
-    spec = {"driver": DRIVER, "nodeName": node, "pool": pool, "devices": devices}
-    return document("ResourceSlice", node, spec=spec)
+    pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": DRIVER, "pool": pool, "devices": devices, **(where or {"nodeName": name})}
+    return document("ResourceSlice", name, spec=spec)
 
 
 def _used_claim(number: int, pool: str, device: str) -> Document:

@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from phalanx.framework.device_needs import Need
 from phalanx.framework.shared_choices import devices_of
-from phalanx.model.devices.claims import ALL_DEVICES, Claim, ClaimGrant, ClaimSpec
+from phalanx.model.devices.claims import ALL_DEVICES, Allocation, Claim, ClaimGrant, ClaimSpec
 from phalanx.model.devices.uses import DeviceUse
 from phalanx.model.extended_resources import SpecialClaim
 from phalanx.model.names import PodUid
@@ -38,6 +39,24 @@ def granted_by_pod(wanted: ClaimingPods, granted: Sequence[ClaimGrant]) -> Grant
     return {
         pod.uid: tuple(next(rest) for _ in own) for pod, own in zip(wanted.pods, wanted.claims, strict=True)
     }
+
+
+def in_order(
+    claims: Sequence[Claim],
+    own: Sequence[ClaimGrant],
+    shared: Mapping[str, Allocation],
+    special: SpecialClaim | None,
+) -> tuple[ClaimGrant, ...]:
+    """The grants of these claims of a pod, which are all that it names; then the one for its extended
+    resources."""
+    decided = {each.uid: each for each in own}
+    named = [
+        decided.get(claim.uid) or ClaimGrant(claim.namespace, claim.name, claim.uid, shared.get(claim.uid))
+        for claim in claims
+    ]
+    named_uids = {claim.uid for claim in claims}
+    made = next((each for each in own if each.uid not in named_uids), None)
+    return (*named, replace(made, special=special)) if made is not None else tuple(named)
 
 
 def devices_granted(granted: Granted) -> frozenset[DeviceUse]:

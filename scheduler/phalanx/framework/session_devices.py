@@ -15,6 +15,7 @@ from phalanx.framework.claiming_pods import (
     device_count,
     devices_granted,
     granted_by_pod,
+    in_order,
 )
 from phalanx.framework.device_cache import DeviceCache
 from phalanx.framework.device_changes import DeviceChanges, Granting
@@ -86,6 +87,7 @@ class SessionDevices:
         self._joint: dict[tuple[PlainKinds, NodeName], tuple[object, tuple[int, ...] | None]] = {}
         self._all: tuple[tuple[object, ...], frozenset[DeviceUse]] = ((), NONE_TAKEN)
         self._nodes = nodes
+        self._anywhere: dict[Need, tuple[ClaimSpec, ...]] = {}
         self._cache = cache
         self._bounds: dict[object, tuple[object, tuple[Budget, ...]]] = {}
         self.declined: Final[set[GangId]] = set()
@@ -172,9 +174,6 @@ class SessionDevices:
                 counter = self._counters[claims] = self._state.slots(claims)
             place = self._state.on(node, besides=taken, without=freed)
             slots = counter.count(place, CLAIM_SEARCH_DEVICES_MAX)
-            if slots.uses_shared_pools and need.extended is not None:
-                text = "extended resources with devices that several nodes can use are not supported yet"
-                slots = replace(slots, count=0, reason=text)
             known = ((taken, freed), slots)
             self._counted[need, node.name] = known
         return known[1]
@@ -221,20 +220,30 @@ class SessionDevices:
         names = Counter(pod.shape.device_slot for pod in waiting)
         first = {pod.shape.device_slot: pod for pod in reversed(waiting)}
         needs = {name: self.needs.of_pod(first[name]) for name in names}
-        key = tuple((name, names[name]) for name, need in needs.items() if self._may_share_pools(need))
+        claims = {name: self._claims_anywhere(need) for name, need in needs.items()}
+        key = tuple((name, names[name]) for name in needs if claims[name])
         if not key:
             return ()
         changed = (self._all_taken(), self._all_freed())
         known = self._bounds.get(key)
         if known is None or known[0] != changed:
-            wanted = [Wanted(name, needs[name].claims, pods) for name, pods in key]
+            wanted = [Wanted(name, claims[name], pods) for name, pods in key]
             kinds = plain_kinds([spec for each in needs.values() for spec in self.all_claims(each)])
             known = self._bounds[key] = (changed, tuple(self.supply.budgets(wanted, kinds)))
         return known[1]
 
-    def _may_share_pools(self, need: Need) -> bool:
-        """Whether its claims may have devices that several nodes can use."""
-        return bool(need.claims) and need.objection is None and need.extended is None
+    def _claims_anywhere(self, need: Need) -> tuple[ClaimSpec, ...]:
+        """The claims that a pod has on whichever node it runs; none if it cannot have any."""
+        if need.objection is not None:
+            return ()
+        if need.extended is None:
+            return need.claims
+        known = self._anywhere.get(need)
+        if known is None:
+            found, nodes = self.all_claims(need), (state.node for state in self._nodes.values())
+            is_same = all(self.claims_on(need, node) == found for node in nodes)
+            known = self._anywhere[need] = found if is_same else need.claims
+        return known
 
     @cached_property
     def supply(self) -> DeviceSupply:
@@ -245,9 +254,8 @@ class SessionDevices:
 
     def at_most(self, need: Need) -> int | None:
         """No more pods with this need have devices together; None if that is not bounded."""
-        if not self._state.inventory.shared_pools or not self._may_share_pools(need):
-            return None
-        return self.supply.most(need.claims)
+        claims = self._claims_anywhere(need) if self._state.inventory.shared_pools else ()
+        return self.supply.most(claims) if claims else None
 
     def may_decline(self, assignments: Assignments) -> bool:
         """Whether it is not certain that these pods can have devices where they are placed."""
@@ -255,7 +263,7 @@ class SessionDevices:
         if len(needs) > 1:
             return True
         return bool(self._state.inventory.shared_pools) and any(
-            self.supply.uses(self.needs.of_name(name).claims) for name in needs
+            self.supply.uses(self.all_claims(self.needs.of_name(name))) for name in needs
         )
 
     def allocate(self, assignments: Assignments) -> Granting | None:
@@ -288,7 +296,7 @@ class SessionDevices:
         if own is None:
             return None
         granted = {
-            pod.uid: self._in_order(pod, own[pod.uid], shared, each.special[pod.uid])
+            pod.uid: in_order(self._claims(pod), own[pod.uid], shared, each.special[pod.uid])
             for each in wanted
             for pod in each.pods
         }
@@ -357,24 +365,6 @@ class SessionDevices:
             name = special_name(pod.name, pod.uid)
             found.append(Claim(pod.namespace, name, special_uid(pod.uid), spec_of(special)))
         return tuple(found)
-
-    def _in_order(
-        self,
-        pod: Pod,
-        own: Sequence[ClaimGrant],
-        shared: Mapping[str, Allocation],
-        special: SpecialClaim | None,
-    ) -> tuple[ClaimGrant, ...]:
-        """The grants of all claims of the pod, in the order in which it names them; then the one for its
-        extended resources."""
-        decided = {each.uid: each for each in own}
-        named = [
-            decided.get(claim.uid)
-            or ClaimGrant(claim.namespace, claim.name, claim.uid, shared.get(claim.uid))
-            for claim in self._claims(pod)
-        ]
-        made = decided.get(special_uid(pod.uid))
-        return (*named, replace(made, special=special)) if made is not None else tuple(named)
 
     def _taken_by(
         self, wanted: Sequence[ClaimingPods], own: Granted, shared: Mapping[str, Allocation]

@@ -184,7 +184,8 @@ class DeviceState:
 
     def offered(self, node: Node) -> dict[str, int]:
         """The extended resources that a node does not offer itself, each with the number of devices of its
-        class that only this node can use; a device in shares counts as often as it can be allocated."""
+        class that it can use; a device in shares counts as often as it can be allocated. A device that others
+        can use too counts on each of them."""
         missing = [each for each in self.devices.extended if not node.allocatable.get(each)]
         pools = self.node_pools.of(node) if missing else ()
         found = {name: self._of_class(self.devices.extended[name], pools, node) for name in missing}
@@ -211,7 +212,7 @@ class DeviceState:
         return sum(
             empty.most(asked, each.id, each.device, EXTENDED_SHARES_MAX)
             for each in candidates(pools)
-            if is_local(each) and match_of(self._matcher, self._classes, node, asked, each) is True
+            if match_of(self._matcher, self._classes, node, asked, each) is True
         )
 
     def claims_of(
