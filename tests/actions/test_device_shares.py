@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -240,3 +241,28 @@ def test_gangs_with_shared_claims_do_not_choose_one_share_too_many() -> None:
     found = shares(world.decide(), "f", "g", "h")
     assert len(found) == 4
     assert len({each.device for _, each in found}) == len({each.share_id for _, each in found}) == 2
+
+
+WHOLE = {"capacity": {"memory": {"value": "4"}}}
+
+
+@pytest.mark.parametrize(
+    ("devices", "common", "members"),
+    [
+        ([shared("d0", memory=4), shared("d1", memory=7)], 3, 2),
+        ([{**device("d0"), **WHOLE}, {**device("d1"), "capacity": {"memory": {"value": "3"}}}], 3, 1),
+    ],
+)
+def test_a_shared_claim_leaves_enough_capacity_to_others(
+    devices: list[dict[str, Any]], common: int, members: int
+) -> None:
+    """Its first choice would be the first device. Devices differ in nothing but capacity."""
+    world = World()
+    world.nodes("a", 1)
+    world.device_slice("a-0", *devices)
+    asking(world, *[4] * members)
+    world.sharing("g", "c")
+    spec = claim_of(request(**asks(memory=common))).spec
+    world.device_claims["c"] = replace(world.device_claims["c"], spec=spec)
+    found = shares(world.decide(), "g")
+    assert {(each.request, each.device[2]) for _, each in found} == {("r", "d0"), ("r", "d1")}

@@ -7,6 +7,9 @@ from collections.abc import Iterator
 import pytest
 from msgspec.structs import replace
 from phalanx.actions import joint_admission as admit
+from phalanx.actions.problems.placement import DemandPlacement
+from phalanx.framework.session import Session
+from phalanx.framework.statement import DoesNotFit, Statement
 from phalanx.model.gangs import SubgroupSpec
 from phalanx.model.names import NodeName, PodUid
 from phalanx.model.pods import Pod
@@ -125,3 +128,21 @@ def test_joint_admission_starts_a_superset_of_the_gangs(seed: int, monkeypatch: 
     alone = set(scenario.decide().placed())
     assert alone | HELPED.get(seed, set()) <= set(together.placed())
     assert alone.isdisjoint(HELPED.get(seed, set()))
+
+
+def test_placements_that_cannot_be_made_in_another_order_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where claims get other devices then. What was made before that is taken back."""
+    original, calls = admit.apply_placement, Counter[str]()
+
+    def apply(session: Session, placement: DemandPlacement) -> Statement:
+        calls["again"] += 1
+        if calls["again"] == 2:
+            raise DoesNotFit("no devices")
+        return original(session, placement)
+
+    monkeypatch.setattr(admit, "apply_placement", apply)
+    decided = scenario_of(0).decide()
+    assert calls["again"] > 2
+    assert not decided.result.stats.errors
+    monkeypatch.setattr(admit._JointAdmission, "_improve_on", lambda *_, **__: False)
+    assert {*scenario_of(0).decide().placed()} <= {*decided.placed()}

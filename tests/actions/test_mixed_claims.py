@@ -8,12 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from phalanx.framework import device_cache
+from phalanx.model.devices.mixed_slots import MixCounter
+from phalanx.model.devices.slots import SlotCounter
 from phalanx.model.reasons import Reason
 
 from tests.actions.test_device_claims import World
 from tests.builders import Decided
 from tests.examples import holds
-from tests.model.devices import claim_of, device, request
+from tests.model.devices import CLASSES, claim_of, device, request
 
 BIG = 'device.attributes["gpu.example.com"].size == "big"'
 
@@ -110,6 +113,18 @@ def test_members_have_their_own_devices_beside_the_shared_one(devices: str, fits
     world = asking(cluster(devices), request(), request())
     world.sharing("g", "c")
     assert bool(world.decide().placements("g")) is fits
+
+
+def test_counters_of_many_kinds_of_claims_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device_cache, "DEVICE_COUNTERS_CACHE_MAX", 2)
+    cache = device_cache.DeviceCache()
+    for number in range(9):
+        spec = claim_of(request("r", f"device.attributes['x'].y == {number}")).spec
+        counters, mixed = cache.counters(CLASSES), cache.mix_counters(CLASSES)
+        counters[spec,] = SlotCounter([spec], classes=CLASSES, matcher=cache.matcher)
+        mixed[(spec,),] = MixCounter([[spec]], classes=CLASSES, matcher=cache.matcher)
+        assert len(counters) <= 3
+        assert len(mixed) <= 3
 
 
 WANTED = (

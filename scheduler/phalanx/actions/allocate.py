@@ -20,7 +20,7 @@ from phalanx.actions.enqueue import HELD_DESPITE
 from phalanx.actions.limits import CROWDED_SOLVE_WORK, DECLINED_NODES_MAX
 from phalanx.actions.outcome import Failure
 from phalanx.actions.problems.capacity_holders import charged, total_of
-from phalanx.actions.problems.certificates import certified_beside
+from phalanx.actions.problems.certificates import certified_elsewhere
 from phalanx.actions.problems.device_choices import placed_by_choice
 from phalanx.actions.problems.placement import DemandPlacement, apply_placement, lacks_supply
 from phalanx.actions.problems.pod_assignment import assign_pods
@@ -231,12 +231,12 @@ class _Attempts:
         self, demand: Demand, avoiding: frozenset[NodeName], declined: Placed
     ) -> Demand | None:
         """Place the demand without one of the nodes of an answer with which its claims lack volumes or
-        devices; return what is left of it. The bound of that answer holds for all others."""
+        devices; return what is left of it."""
         for node in list(dict.fromkeys(each.node for each in declined.assignments))[:DECLINED_NODES_MAX]:
             answer = self._solve_beside(demand, avoiding | {node})
             if answer is None:
                 continue
-            rest = self._assign(demand, certified_beside(self.problems, demand, answer, declined))
+            rest = self._assign(demand, answer, is_elsewhere=True)
             if rest is not demand:
                 return rest
         return demand
@@ -265,11 +265,14 @@ class _Attempts:
         self.has_given_up = True
         return rest
 
-    def _assign(self, demand: Demand, answer: Placed) -> Demand | None:
-        """Apply an answer; return what is left of the demand."""
+    def _assign(self, demand: Demand, answer: Placed, *, is_elsewhere: bool = False) -> Demand | None:
+        """Apply an answer; return what is left of the demand. `is_elsewhere`: it was found without some nodes
+        on which it might be better."""
         assignments = assign_pods(self._session, demand, answer.assignments)
         if lacks_supply(self._session, demand, assignments):
             return demand
+        if is_elsewhere:
+            answer = certified_elsewhere(self.problems, demand, answer)
         devices = self.problems.devices(demand, assignments)
         self._apply(DemandPlacement(demand, assignments, answer.certificate, devices))
         if sum(each.count for each in answer.assignments) == demand.count:

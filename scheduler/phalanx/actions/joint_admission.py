@@ -35,7 +35,9 @@ from phalanx.actions.problems.joint_problem import (
 from phalanx.actions.problems.placement import DemandPlacement, apply_placement
 from phalanx.actions.problems.pod_assignment import assign_pods
 from phalanx.actions.problems.problem_builder import ProblemBuilder
+from phalanx.framework.session import Session
 from phalanx.framework.statement import DoesNotFit, Statement
+from phalanx.framework.volume_supply import VolumesLacking
 from phalanx.model.names import GangId, QueueName
 from phalanx.model.queues import Admission, Ordering
 from phalanx.solver.engine import GREEDY_ONLY, place
@@ -113,11 +115,10 @@ class _JointAdmission:
         placements = [placement for placement, _ in outcome.steps[begin:]]
         _roll_back([statement for _, statement in outcome.steps[begin:]])
         movable = [index - begin for index in movable]
-        fixed = [
-            apply_placement(session, placement)
-            for index, placement in enumerate(placements)
-            if index not in movable
-        ]
+        fixed = _applied_again(session, [each for n, each in enumerate(placements) if n not in movable])
+        if fixed is None:
+            outcome.steps[begin:] = self._applied(placements, placements, certify_all=False)
+            return False
         before, with_other_members = dict(outcome.failures), set(outcome.with_other_members)
         rearranged = outcome.isolate_errors(
             lambda: self._rearranged(placements, movable, waiting, by_value, limits, exactly=exactly),
@@ -229,7 +230,9 @@ class _JointAdmission:
             if by_value is not None and not optional:
                 break
             stay = [placements[index] for index in movable if index not in moved]
-            held = [apply_placement(session, placement) for placement in stay]
+            held = _applied_again(session, stay)
+            if held is None:
+                return placements
             try:
                 joint = joint_problem(session, problems, found, helped, optional, exactly=exactly)
                 unsupported = unsupported_gangs(joint.problem)
@@ -401,6 +404,19 @@ class _JointAdmission:
 
 def _gangs(placements: Iterable[DemandPlacement]) -> set[GangId]:
     return {placement.demand.gang.id for placement in placements}
+
+
+def _applied_again(session: Session, placements: Sequence[DemandPlacement]) -> list[Statement] | None:
+    """The statements of these placements without others of the cycle, none of which is made if one cannot be:
+    in another order, their claims get other devices."""
+    made: list[Statement] = []
+    for each in placements:
+        try:
+            made.append(apply_placement(session, each))
+        except (DoesNotFit, VolumesLacking):
+            _roll_back(made)
+            return None
+    return made
 
 
 def _roll_back(statements: Sequence[Statement]) -> None:

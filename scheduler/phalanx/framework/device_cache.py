@@ -8,6 +8,7 @@ from phalanx.framework.extended_nodes import ExtendedNodes
 from phalanx.framework.settled_gangs import SettledGangs
 from phalanx.model.devices.claims import ClaimSpec, DeviceClass
 from phalanx.model.devices.cluster import ClusterDevices, DeviceState
+from phalanx.model.devices.limits import DEVICE_COUNTERS_CACHE_MAX
 from phalanx.model.devices.matching import Matcher
 from phalanx.model.devices.mixed_slots import MixCounter
 from phalanx.model.devices.pools import Inventory
@@ -18,7 +19,10 @@ from phalanx.model.snapshot import Snapshot
 
 
 class DeviceCache:
-    """What sessions share: results of selectors, and counts while the classes are the same objects."""
+    """What sessions share: results of selectors, and counts while the classes are the same objects.
+
+    A session keeps the counters that it has got.
+    """
 
     def __init__(self) -> None:
         self.matcher: Final = Matcher()
@@ -65,5 +69,6 @@ class DeviceCache:
         return self._mix_counters
 
     def _use(self, classes: Mapping[str, DeviceClass]) -> None:
-        if classes is not self._classes:
+        most = max(len(self._counters), len(self._mix_counters))
+        if classes is not self._classes or most > DEVICE_COUNTERS_CACHE_MAX:
             self._classes, self._counters, self._mix_counters = classes, {}, {}

@@ -37,7 +37,10 @@ class Offers(Protocol):
 
 
 class MixedDevices:
-    """Bounds weighted sums of pods with different needs."""
+    """Bounds weighted sums of pods with different needs: on each node one sum, of those that suit most nodes.
+
+    With more than a few needs nothing is tried: one pod is allowed.
+    """
 
     def __init__(
         self,
@@ -45,7 +48,7 @@ class MixedDevices:
         state: DeviceState,
         counters: dict[tuple[tuple[ClaimSpec, ...], ...], MixCounter],
     ) -> None:
-        """`counters` are kept from session to session."""
+        """`counters`: by the claims of a pod of each need; they are kept from session to session."""
         self._offers = offers
         self._state = state
         self._counters = counters
@@ -61,6 +64,7 @@ class MixedDevices:
         return known
 
     def _chosen(self, needs: Needs, nodes: Iterable[Node]) -> Iterable[Weights]:
+        """The weights that suit most nodes best."""
         ones = tuple(1 for _ in needs)
         if len(needs) > MIXED_KINDS_MAX:
             return (ones,)
@@ -75,8 +79,8 @@ class MixedDevices:
         return dict.fromkeys((ones, *(found[each] for each, _ in wanted.most_common(MIXED_BOUNDS_MAX))))
 
     def bound(self, needs: Needs, weights: tuple[Weights, ...], node: Node) -> tuple[int, int] | None:
-        """Which of these weights bound what fits on the node, and by how much; None if all that fits alone
-        fits together."""
+        """The index of the weights that are used on the node, and the bound of the weighted sum; None if all
+        pods that fit there alone fit together."""
         if len(needs) > MIXED_KINDS_MAX:
             return 0, 1
         mix = self._mix(needs, node)
@@ -89,15 +93,19 @@ class MixedDevices:
         return (0, 1) if best is None else (best, mix.bound(weights[best]))
 
     def _mix(self, needs: Needs, node: Node) -> Mix:
+        """What fits on the node now; kept until its devices change."""
         alone = tuple(self._offers.count(need, node) for need in needs)
         place = self._offers.beside_shared(needs, node)
         known = self._mixes.get((needs, node.name))
         if known is None or known[0] != (alone, place.in_use):
             claims = tuple(self._offers.claims_on(need, node) for need in needs)
-            counter = self._counters.get(claims)
-            if counter is None:
-                counter = self._counters[claims] = self._state.mixed_slots(claims)
             using = tuple(count if own else 0 for count, own in zip(alone, claims, strict=True))
-            known = ((alone, place.in_use), counter.count(place, using))
+            known = ((alone, place.in_use), self._counter(claims).count(place, using))
             self._mixes[needs, node.name] = known
         return known[1]
+
+    def _counter(self, claims: tuple[tuple[ClaimSpec, ...], ...]) -> MixCounter:
+        counter = self._counters.get(claims)
+        if counter is None:
+            counter = self._counters[claims] = self._state.mixed_slots(claims)
+        return counter

@@ -42,7 +42,8 @@ class DeviceProjection(Struct, frozen=True):
     kinds: PlainKinds | None = None
     """The kinds of requests of several needs, if all of their claims are plain."""
     weights: tuple[Weights, ...] = ()
-    """What pods of each need count on nodes where the kinds do not tell what fits."""
+    """Weights of pods with each need. One of them is used on each node where the kinds do not tell what
+    fits; the others bound nothing there."""
 
     def request(self, pod: Pod) -> Resources:
         """The sets of devices that the pod requests."""
@@ -63,13 +64,13 @@ class DeviceProjection(Struct, frozen=True):
         if len(self.needs) == 1:
             return found
         mixed = {self._mixed(each): PLENTY for each in self.weights}
-        counts = self._counts(devices, node) if any(slots.values()) else [PLENTY for _ in self._sets]
+        counts = self._counts(devices, node) if any(slots.values()) else self._plenty
         if counts is not None:
             return {**found, **mixed, **self._amounts(counts)}
         bound = devices.mixed.bound(self._all, self.weights, node)
         if bound is not None:
             mixed[self._mixed(self.weights[bound[0]])] = bound[1]
-        return {**found, **mixed, **self._amounts([PLENTY for _ in self._sets])}
+        return {**found, **mixed, **self._amounts(self._plenty)}
 
     def with_weights(self, session: Session) -> "DeviceProjection":
         """The projection with weights for the nodes of the session."""
@@ -84,7 +85,7 @@ class DeviceProjection(Struct, frozen=True):
         here = [devices.claims_on(need, node) for need in self._all]
         if here == [self.claims[name] for name, _ in self.needs]:
             return devices.free_for_any(self.kinds, self._all, node)
-        return None if any(here) else [PLENTY for _ in self._sets]
+        return None if any(here) else self._plenty
 
     def _mixed(self, weights: Weights) -> str:
         """The name of the amount: the same for the same needs and weights."""
@@ -96,10 +97,12 @@ class DeviceProjection(Struct, frozen=True):
         return tuple(need for _, need in self.needs)
 
     @property
-    def _sets(self) -> Sequence[int]:
-        return self.kinds.sets if self.kinds is not None else ()
+    def _plenty(self) -> Sequence[int]:
+        """For each set of kinds, more devices than pods use: they bound nothing on the node."""
+        return [PLENTY for _ in self.kinds.sets] if self.kinds is not None else ()
 
     def _amounts(self, counts: Sequence[int]) -> dict[str, int]:
+        """These counts for each set of kinds, by resource name."""
         if self.kinds is None:
             return {}
         return {kind_resource(self.kinds, place): count for place, count in enumerate(counts)}

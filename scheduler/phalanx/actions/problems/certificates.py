@@ -26,13 +26,17 @@ def certified_again(problems: ProblemBuilder, placement: DemandPlacement) -> Dem
     return replace(placement, certificate=certified.certificate)
 
 
-def certified_beside(problems: ProblemBuilder, demand: Demand, answer: Placed, better: Placed) -> Placed:
-    """An answer that was found without some nodes, with the bound of one that was found with them.
+def certified_elsewhere(problems: ProblemBuilder, demand: Demand, answer: Placed) -> Placed:
+    """An answer that was found without some nodes, with a bound for the problem that has them.
 
-    The other one cannot be made: its claims lack volumes or devices, which the problem does not state.
+    Placements there may not be possible: the problem does not say which claims would lack volumes or devices.
+    The bound is found for the present choice of devices that members share, and without reservations.
     """
     nodes = tuple(dict.fromkeys(each.node for each in answer.assignments))
-    scorer = Scorer(problems.build_problem(demand, listing=nodes).problem)
-    bound = min(better.certificate.bound, scorer.score(answer.assignments))
-    certified = certify(scorer, answer.assignments, bound=bound, by=better.certificate.by)
+    problem = problems.build_problem(demand, listing=nodes).problem
+    scorer, best = Scorer(problem), place(problem)
+    if not isinstance(best, Placed):
+        return answer
+    bound = min(best.certificate.bound, scorer.score(answer.assignments))
+    certified = certify(scorer, answer.assignments, bound=bound, by=best.certificate.by)
     return replace(certified, errors=answer.errors)

@@ -15,6 +15,7 @@ from phalanx.model.devices.limits import SHARED_CHOICE_STEPS_MAX, SHARED_CHOICES
 from phalanx.model.devices.matching import Match
 from phalanx.model.devices.pools import DeviceId, NodeChoice
 from phalanx.model.devices.shared_claims import Choice, Places, only
+from phalanx.model.devices.shares import Shares, ask_for_amounts
 from phalanx.model.nodes import Node
 
 
@@ -88,7 +89,10 @@ class _Search:
         self._nodes = nodes
         self._devices = devices
         self._steps = 0
-        self._specs = (*(claim.spec for claim in claims), *others)
+        specs = (*(claim.spec for claim in claims), *others)
+        self._requests = tuple(dict.fromkeys(one for spec in specs for some in spec.requests for one in some))
+        self._attributes = tuple(dict.fromkeys(each.attribute for spec in specs for each in spec.constraints))
+        self._are_amounts_asked = ask_for_amounts(self._requests)
         self.is_complete = True
         self._number_of: dict[str, int] = {node.name: number for number, node in enumerate(nodes)}
         self._allowed_by: dict[NodeChoice, frozenset[int]] = {}
@@ -203,6 +207,7 @@ class _Search:
         seen: set[int] = set()
         for node in self._nodes:
             place = self._devices.on(node)
+            shares = Shares(place.in_use, are_amounts_asked=self._are_amounts_asked)
             for each in self._new_devices(place, seen):
                 choice = each.slice.choice_of(each.device)
                 if choice is None:
@@ -214,7 +219,7 @@ class _Search:
                 claims = self._claims_for(self._nodes[min(at)], each) if at else None
                 if claims:
                     self.is_complete &= not each.device.binds_to_node or bool(choice.node)
-                    key = (choice, self._kind(self._nodes[min(at)], each))
+                    key = (choice, self._kind(self._nodes[min(at)], each, shares))
                     found.setdefault(key, (choice, [], claims))[1].append(each.id)
         return [_Kind(choice.node, choice, tuple(ids), claims) for choice, ids, claims in found.values()]
 
@@ -240,9 +245,9 @@ class _Search:
             )
         )
 
-    def _kind(self, node: Node, each: Candidate) -> Hashable:
+    def _kind(self, node: Node, each: Candidate, shares: Shares) -> Hashable:
         """Equal for devices that all claims of the gang use alike."""
-        requests = dict.fromkeys(one for spec in self._specs for some in spec.requests for one in some)
-        attributes = dict.fromkeys(each.attribute for spec in self._specs for each in spec.constraints)
-        matches = [self._devices.match(node, one, each) for one in requests]
-        return kind_of(each, matches, tuple(attributes), is_used=False)
+        matches = [self._devices.match(node, one, each) for one in self._requests]
+        own = kind_of(each, matches, self._attributes, is_used=False)
+        matters = shares.matter or each.device.allows_shares or bool(each.device.consumable)
+        return own, shares.kind(each.id, each.device) if matters else None

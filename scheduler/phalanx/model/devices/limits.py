@@ -40,6 +40,10 @@ for them. About 0.2 s each."""
 NODE_POOLS_CACHE_MAX: Final = 1 << 15
 """Nodes whose pools are kept while no slice changes: some hundred bytes each."""
 
+DEVICE_COUNTERS_CACHE_MAX: Final = 1_000
+"""Kinds of members, and sets of kinds, whose counts are kept from cycle to cycle: gangs come with ever new
+claims."""
+
 DEVICE_SLOTS_CACHE_MAX: Final = 10_000
 """Kinds of nodes whose slots for one kind of member are kept: some kilobytes each."""
 

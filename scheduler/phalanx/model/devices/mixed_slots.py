@@ -1,9 +1,12 @@
 """How many pods with different claims fit on a node together, where free devices do not tell it.
 
 That is so with constraints, alternatives, counters, and where claims ask for some of the same devices. Then
-combinations of pods are tried: so many of each kind of pod. The smallest combinations that do not fit exclude
-all larger ones. A bound on a weighted sum of pods that excludes them too is an amount, which adds up. It is
-safe: each combination within the bound fits. It may exclude other combinations that fit.
+combinations of pods are tried: a number of pods of each kind. A combination that does not fit excludes all
+larger ones, so the smallest of these tell everything.
+
+What nodes have must add up, and a list of combinations does not. So a bound on a weighted sum of the pods is
+used in its place, which excludes at least these combinations. It is safe: each combination within the bound
+fits. It is not exact: it may exclude others that fit.
 """
 
 from collections.abc import Hashable, Iterator, Sequence
@@ -28,7 +31,7 @@ Combination = tuple[int, ...]
 """Pods of each kind."""
 
 Weights = tuple[int, ...]
-"""What a pod of each kind counts."""
+"""What a pod of each kind counts in a weighted sum."""
 
 
 class Mix(Struct, frozen=True, gc=False):
@@ -72,7 +75,7 @@ class MixCounter:
         self._known: dict[Hashable, Mix] = {}
 
     def count(self, place: NodeDevices, alone: Combination) -> Mix:
-        """What fits of these pods, of which so many of each kind fit alone."""
+        """What fits together on the node, on which so many pods of each kind fit alone."""
         key = (alone, self._nodes.kinds_of(place))
         known = self._known.get(key)
         if known is None:
@@ -84,21 +87,22 @@ class MixCounter:
     def _excluded(self, place: NodeDevices, alone: Combination) -> Iterator[Combination]:
         """The smallest combinations that do not fit, or of which that is not known."""
         most = _within_points(alone)
+        yield from self._tried(place, most)
+        yield from _untried(alone, most)
+
+    def _tried(self, place: NodeDevices, most: Combination) -> Iterator[Combination]:
+        """Those among the combinations of at most so many pods of each kind."""
         found: list[Combination] = []
         left = MIXED_TRIED_MAX
         for each in _by_size(most):
-            if sum(map(bool, each)) < 2 or any(_is_within(one, each) for one in found):
+            is_of_one_kind = sum(map(bool, each)) < 2
+            if is_of_one_kind or any(_is_within(one, each) for one in found):
                 continue
-            if left and self._fits(place, each):
-                left -= 1
-                continue
-            left -= left > 0
-            found.append(each)
-            yield each
-        for index, (count, tried) in enumerate(zip(alone, most, strict=True)):
-            for other in range(len(alone)) if count > tried else ():
-                if other != index and alone[other]:
-                    yield tuple((tried + 1) * (at == index) + (at == other) for at in range(len(alone)))
+            fits = left > 0 and self._fits(place, each)
+            left -= 1
+            if not fits:
+                found.append(each)
+                yield each
 
     def _fits(self, place: NodeDevices, pods: Combination) -> bool:
         claims = [spec for own, count in zip(self._kinds, pods, strict=True) for spec in own * count]
@@ -107,16 +111,25 @@ class MixCounter:
         return allocate(place, claims, classes=self._classes, matcher=self._matcher).claims is not None
 
 
+def _untried(alone: Combination, most: Combination) -> Iterator[Combination]:
+    """One more pod of a kind than was tried, beside one of another kind."""
+    for index, (count, tried) in enumerate(zip(alone, most, strict=True)):
+        for other in range(len(alone)) if count > tried else ():
+            if other != index and alone[other]:
+                yield tuple((tried + 1) * (at == index) + (at == other) for at in range(len(alone)))
+
+
 def devices_of_claim(spec: ClaimSpec) -> int:
     """The most devices that the claim takes; a request for all counts as one."""
     return sum(max(1, *(each.count for each in some)) for some in spec.requests)
 
 
 def weights_for(mixes: Sequence[Mix], devices: Sequence[int]) -> list[Weights]:
-    """Weights to choose from, of which one suits each of these nodes best.
+    """Weights to choose from: `best_of` tells which suit a node best.
 
-    They follow from the devices of a pod of each kind, and from how many pods fit a node alone. A kind of
-    which all pods fit beside the others may count nothing. The first weights count each pod as one.
+    A pod counts as one, or as many as it has devices, or by how many fit a node alone. With each of these,
+    some kinds may count nothing: those that take nothing from the others. The first weights count each pod as
+    one. `devices`: those of a pod of each kind.
     """
     bases = [tuple(1 for _ in devices), tuple(max(1, each) for each in devices)]
     for alone in list(dict.fromkeys(mix.alone for mix in mixes))[:MIXED_RATIOS_MAX]:
@@ -128,7 +141,8 @@ def weights_for(mixes: Sequence[Mix], devices: Sequence[int]) -> list[Weights]:
 
 
 def best_of(mix: Mix, weights: Sequence[Weights]) -> int | None:
-    """The place of the weights whose bound allows the most combinations; None if none allows several pods.
+    """The index of the weights whose bound allows the most combinations; None if all of them allow only one
+    pod.
 
     Of equal ones, those that count the fewest kinds of pods.
     """
@@ -138,7 +152,7 @@ def best_of(mix: Mix, weights: Sequence[Weights]) -> int | None:
 
 
 def _within_points(most: Combination) -> Combination:
-    """These numbers, reduced so that there are not too many combinations."""
+    """These numbers, the largest ones reduced, so that there are not too many combinations."""
     size = max(most, default=0)
     while size > 1 and _points(most, size) > MIXED_POINTS_MAX:
         size -= 1
@@ -146,6 +160,7 @@ def _within_points(most: Combination) -> Combination:
 
 
 def _points(most: Combination, size: int) -> int:
+    """How many combinations there are with at most `size` pods of each kind."""
     points = 1
     for count in most:
         points *= min(size, count) + 1
@@ -153,7 +168,7 @@ def _points(most: Combination, size: int) -> int:
 
 
 def _by_size(most: Combination) -> list[Combination]:
-    """All combinations, those first that use the smallest part of what fits alone."""
+    """All combinations, those first whose pods are the smallest parts of what fits alone, summed up."""
     whole = lcm(*(count for count in most if count))
     parts = [whole // count if count else 0 for count in most]
     return sorted(
