@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
+from phalanx.actions.consolidation.movable_gangs import demand_of_recreated
 from phalanx.actions.nodes.shared_charges import shared_by
 from phalanx.cache.events import Applied, Assumed, Deleted
 from phalanx.framework.charges import total_charges
@@ -218,6 +219,18 @@ def test_no_gang_is_evicted_for_a_claim_that_another_user_would_be_charged_for()
         play = Play(queue("q", limit=4), *EIGHT, *one, given, *two, *claiming("g", 1, exactly(4)))
         assert used(play) == 4
         assert evicted(play.decide()) == victims
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_gang_that_is_moved_stays_charged_for_its_claims(shared: bool) -> None:
+    """Its claims lose their devices with the present pods, for which the queue is charged until then."""
+    devices = ["st", "st"] if shared else ["s", "t"]
+    parts = running("g", devices, "q", shared=shared)
+    session = Session(take_snapshot(Play(queue("q"), *EIGHT, *parts).cache), SchedulerConfig())
+    [found] = session.gangs.values()
+    assert total_charges(found.members)[GPU] == 2
+    demand = demand_of_recreated(found, found.members, session)
+    assert total_charges(demand.gang.members)[GPU] == 2
 
 
 def test_a_start_that_is_given_up_does_not_leave_its_claim_uncharged() -> None:

@@ -58,14 +58,15 @@ class ClaimCharges:
         own: Iterable[ClaimSpec],
         shared: Iterable[tuple[str, str]],
         allocated: Iterable[Amounts] = (),
+        renewed: Container[tuple[str, str]] = (),
     ) -> tuple[ClaimCharge, ...]:
         """What the queue is to be charged for a pod that waits: the most that its own claims can get, shared
         claims for which no pod of the queue is charged yet, and these allocated claims. `need` is the name of
-        the need."""
+        the need. `renewed`: shared claims whose present users end before."""
         found = self._known.get((need, queue))
         if found is None:
             held = map(ClaimCharge, allocated)
-            found = (*self._of_own(own), *self._of_shared(shared, queue), *held)
+            found = (*self._of_own(own), *self._of_shared(shared, queue, renewed), *held)
             self._known[need, queue] = found
         return found
 
@@ -79,12 +80,15 @@ class ClaimCharges:
             if amounts := most_of(spec, self._devices.classes):
                 yield ClaimCharge(amounts)
 
-    def _of_shared(self, claims: Iterable[tuple[str, str]], queue: QueueName) -> Iterator[ClaimCharge]:
+    def _of_shared(
+        self, claims: Iterable[tuple[str, str]], queue: QueueName, renewed: Container[tuple[str, str]]
+    ) -> Iterator[ClaimCharge]:
         for key in claims:
             claim, name = self._state.claim(*key), "/".join(key)
-            if claim is None or self._queues.get(name) == queue:
+            if claim is None or (key not in renewed and self._queues.get(name) == queue):
                 continue
-            if amounts := charge_of(claim, self._devices.classes):
+            classes = self._devices.classes
+            if amounts := most_of(claim.spec, classes) if key in renewed else charge_of(claim, classes):
                 yield ClaimCharge(amounts, claim=name)
 
     @cached_property
@@ -119,8 +123,10 @@ class ClaimCharges:
     def released(self, pods: Iterable[Pod], queue: QueueName, ended: Container[PodUid]) -> Resources:
         """What the queue is to be charged again for claims of these pods, for which no pod of it is charged
         once the `ended` ones are gone."""
-        names = dict.fromkeys(name for pod in pods for name in _named(pod) if self._queues.get(name) == queue)
-        found = []
+        pods, found = tuple(pods), []
+        counted = {each.claim for pod in pods for each in pod.charges}
+        named = dict.fromkeys(name for pod in pods for name in _named(pod) if name not in counted)
+        names = [name for name in named if self._queues.get(name) == queue]
         for charge, users in map(self._users.__getitem__, names):
             left = next((each for each in users if each[0].uid not in ended), None)
             if left is None or left[1] != queue:
