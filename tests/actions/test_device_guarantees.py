@@ -8,7 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
+from phalanx.actions.consolidation.movable_gangs import demand_of_recreated
+from phalanx.actions.nodes.shared_charges import shared_by
 from phalanx.cache.events import Applied, Assumed, Deleted
+from phalanx.framework.charges import total_charges
+from phalanx.framework.config import SchedulerConfig
+from phalanx.framework.session import Session
 from phalanx.model.decisions import CycleResult
 from phalanx.model.memory import Memory
 from phalanx.model.reasons import Reason
@@ -182,6 +187,64 @@ def test_a_gang_evicts_in_its_queue_what_its_limit_needs(limit: int, victims: li
     found = play.decide()
     assert evicted(found) == victims
     assert bool(found.placements) is (not victims)
+
+
+def sharing(name: str, of: str, *, own: int = 0, **more: Any) -> list[Applied]:
+    """A gang of one pod that shares a claim, and has another one of its own."""
+    labels = {"scheduling.phalanx.dev/pod-group": name}
+    entries: list[Parts] = [{"name": "shared", "resourceClaimName": of}]
+    entries += [{"name": "gpu", "resourceClaimTemplateName": "t"}] if own else []
+    pod = member(f"{name}-0", *entries, made=f"{name}-0-gpu" if own else "", labels=labels, **more)
+    claims = [claim(f"{name}-0-gpu", exactly(own), owner=f"{name}-0")] if own else []
+    return [written("PodGroup", name, spec={"minMember": 1, "queue": "q"}), pod, *claims]
+
+
+@pytest.mark.parametrize(("limit", "starts"), [(4, 0), (7, 0), (8, 1)])
+def test_no_gang_is_evicted_for_a_claim_that_its_beneficiary_would_be_charged_for(
+    limit: int, starts: int
+) -> None:
+    low = running("low", ["stuv"], "q", priority=-1)
+    play = Play(queue("q", limit=limit), *EIGHT, *low, *sharing("g", "low-0-gpu", own=4))
+    found = play.decide()
+    assert (evicted(found), len(found.placements)) == ([], starts)
+
+
+def test_no_gang_is_evicted_for_a_claim_that_another_user_would_be_charged_for() -> None:
+    """Only if both users are evicted, the queue is charged for less."""
+    for priority, victims in [(3, []), (-1, ["one", "two"])]:
+        *one, _ = running("one", ["stuv"], "q", priority=-1)
+        given = allocated("one-0-gpu", exactly(4), devices="stuv", users=("one-0", "two-0"))
+        bound = {"phase": "Running", "nodeName": "a", "created": 5, "priority": priority}
+        two = sharing("two", "one-0-gpu", **bound)
+        play = Play(queue("q", limit=4), *EIGHT, *one, given, *two, *claiming("g", 1, exactly(4)))
+        assert used(play) == 4
+        assert evicted(play.decide()) == victims
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_gang_that_is_moved_stays_charged_for_its_claims(shared: bool) -> None:
+    """Its claims lose their devices with the present pods, for which the queue is charged until then."""
+    devices = ["st", "st"] if shared else ["s", "t"]
+    parts = running("g", devices, "q", shared=shared)
+    session = Session(take_snapshot(Play(queue("q"), *EIGHT, *parts).cache), SchedulerConfig())
+    [found] = session.gangs.values()
+    assert total_charges(found.members)[GPU] == 2
+    demand = demand_of_recreated(found, found.members, session)
+    assert total_charges(demand.gang.members)[GPU] == 2
+
+
+def test_a_start_that_is_given_up_does_not_leave_its_claim_uncharged() -> None:
+    parts = claim("c", exactly(4)), *sharing("g", "c"), *sharing("h", "c")
+    session = Session(take_snapshot(Play(queue("q", limit=4), *EIGHT, *parts).cache), SchedulerConfig())
+    first, second = sorted(session.gangs.values(), key=lambda each: each.name)
+    [state] = session.nodes
+    with session.statement() as trial:
+        trial.hold_capacity(gang=first, assignments=[(state, first.members)])
+        assert shared_by(second, session) == {}
+        used_there = {state: total_charges(first.members)}
+        trial.assume_ended(queue=first.queue, used=used_there, booked=used_there, gone=first.members)
+        assert shared_by(second, session) == {GPU: 4}
+        trial.roll_back()
 
 
 def test_devices_of_two_classes_with_one_resource_are_one_capacity() -> None:

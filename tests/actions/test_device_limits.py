@@ -246,6 +246,52 @@ def test_a_claim_that_another_queue_is_charged_for_must_fit_into_the_limit() -> 
     assert reasons(play) == [Reason.ABOVE_QUEUE_LIMIT]
 
 
+@pytest.mark.parametrize(("limit", "starts"), [(7, 0), (8, 1)])
+def test_a_claim_of_another_queue_must_fit_beside_it_into_the_limit_of_their_parent(
+    limit: int, starts: int
+) -> None:
+    queues = (limited(limit, "top"), queue(parent="top"), queue("r", parent="top"))
+    play = Play(*queues, *EIGHT, claim("c", exactly(4)), *claiming("g", 1, shared="c"))
+    assert len(play.place()) == 1
+    play.apply(*claiming("h", 1, shared="c", queue="r"))
+    assert len(play.place()) == starts
+    assert (used(play), used(play, "r")) == (4, 0)
+
+
+def gang_with_allocated_claims(name: str, *counts: int, users: tuple[str, ...] = ()) -> list[Applied]:
+    """Each member names a claim that has so many devices of one node already; `users` are reserved for it."""
+    found = [written("PodGroup", name, spec={"minMember": len(counts), "queue": "q"})]
+    names = iter("stuvwxyz")
+    for index, count in enumerate(counts):
+        pod, of = f"{name}-{index}", f"{name}-{index}-gpu"
+        labels = {"scheduling.phalanx.dev/pod-group": name}
+        given = "".join(next(names) for _ in range(count))
+        found.append(member(pod, {"name": "gpu", "resourceClaimName": of}, labels=labels))
+        found.append(allocated(of, exactly(count), devices=given, users=users))
+    return found
+
+
+@pytest.mark.parametrize("users", [(), ("ended",)])
+def test_allocated_claims_that_one_pod_each_names_count_as_what_they_have(users: tuple[str, ...]) -> None:
+    """Their pods differ in nothing else, and a pod that is gone may still be reserved for them."""
+    for counts in ((1, 3), (3, 1), (2, 2, 2)):
+        for limit, starts in [(sum(counts), len(counts)), (sum(counts) - 1, 0)]:
+            play = Play(limited(limit), *EIGHT, *gang_with_allocated_claims("g", *counts, users=users))
+            assert len(play.place()) == starts
+            assert used(play) == (sum(counts) if starts else 0)
+
+
+def test_a_pod_with_several_allocated_claims_is_charged_for_each() -> None:
+    entries = [{"name": f"n{each}", "resourceClaimName": f"g-{each}-gpu"} for each in range(3)]
+    group = written("PodGroup", "g", spec={"minMember": 1, "queue": "q"})
+    labels = {"scheduling.phalanx.dev/pod-group": "g"}
+    claims = gang_with_allocated_claims("g", 2, 1, 1)[2::2]
+    for limit, starts in [(4, 1), (3, 0)]:
+        play = Play(limited(limit), *EIGHT, group, *claims, member("g-0", *entries, labels=labels))
+        assert len(play.place()) == starts
+        assert used(play) == (4 if starts else 0)
+
+
 def test_a_later_gang_of_the_queue_uses_a_claim_that_is_charged_already() -> None:
     play = Play(limited(4), *EIGHT, claim("c", exactly(4)), *claiming("g", 1, shared="c"))
     assert len(play.place()) == 1

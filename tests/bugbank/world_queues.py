@@ -32,14 +32,14 @@ QUEUES: Final[tuple[Mutant, ...]] = (
         name="placed pods are counted twice in the ledger",
         issues=("Volcano #5100", "Volcano #5130", "Volcano #5253"),
         module="phalanx.framework.statement",
-        edits={"ledger.amounts.get(account, {}), load)": "ledger.amounts.get(account, {}), scale(load, 2))"},
+        edits={"_book(gang.queue, node, load)": "_book(gang.queue, node, add(load, load))"},
         caught_by=Played("plays_world_queues:surplus_uses_a_limit_up_to_its_end"),
     ),
     Mutant(
         name="placed pods are not counted before the next cycle",
         issues=("Kueue #14646", "Volcano #5180"),
         module="phalanx.framework.statement",
-        edits={"add(ledger.amounts.get(account, {}), load)": "ledger.amounts.get(account, {})"},
+        edits={"_book(gang.queue, node, load)": "_book(gang.queue, node, {})"},
         caught_by=_LIMIT,
     ),
     Mutant(

@@ -303,3 +303,13 @@ def test_a_claim_that_many_pods_use_is_for_them_only() -> None:
 
     assert resolved("u7") == (claim,)
     assert isinstance(resolved("new"), Unresolved)
+
+
+@pytest.mark.parametrize("admin", [False, True])
+def test_a_search_may_choose_more_devices_than_calls_can_be_nested(admin: bool) -> None:
+    """Pods name any number of claims. Those of administrators may all have the same device."""
+    found = allocated(
+        place(slice_of(*[device(f"x{index:03}") for index in range(1 if admin else 256)])),
+        *[spec_of(request(adminAccess=admin))] * 256,
+    )
+    assert found == tuple((f"x{0 if admin else index:03}",) for index in range(256))

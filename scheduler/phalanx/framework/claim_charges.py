@@ -1,6 +1,6 @@
 """What queues are charged for claims to devices in a session, and what nodes have of these resources."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from phalanx.model.devices.charges import Amounts, charge_of, charged_as, most_of
@@ -8,10 +8,10 @@ from phalanx.model.devices.claims import Claim, ClaimSpec, DeviceClass
 from phalanx.model.devices.cluster import ClusterDevices, DeviceState
 from phalanx.model.devices.pools import Inventory
 from phalanx.model.gangs import Gang
-from phalanx.model.names import NodeName, QueueName
+from phalanx.model.names import NodeName, PodUid, QueueName
 from phalanx.model.nodes import Node
-from phalanx.model.pods import ClaimCharge
-from phalanx.model.resources import Resources
+from phalanx.model.pods import ClaimCharge, Pod
+from phalanx.model.resources import NONE, Resources, scale, sum_of
 
 
 class DeviceCounts:
@@ -58,14 +58,15 @@ class ClaimCharges:
         own: Iterable[ClaimSpec],
         shared: Iterable[tuple[str, str]],
         allocated: Iterable[Amounts] = (),
+        renewed: Container[tuple[str, str]] = (),
     ) -> tuple[ClaimCharge, ...]:
         """What the queue is to be charged for a pod that waits: the most that its own claims can get, shared
         claims for which no pod of the queue is charged yet, and these allocated claims. `need` is the name of
-        the need."""
+        the need. `renewed`: shared claims whose present users end before."""
         found = self._known.get((need, queue))
         if found is None:
             held = map(ClaimCharge, allocated)
-            found = (*self._of_own(own), *self._of_shared(shared, queue), *held)
+            found = (*self._of_own(own), *self._of_shared(shared, queue, renewed), *held)
             self._known[need, queue] = found
         return found
 
@@ -79,12 +80,15 @@ class ClaimCharges:
             if amounts := most_of(spec, self._devices.classes):
                 yield ClaimCharge(amounts)
 
-    def _of_shared(self, claims: Iterable[tuple[str, str]], queue: QueueName) -> Iterator[ClaimCharge]:
+    def _of_shared(
+        self, claims: Iterable[tuple[str, str]], queue: QueueName, renewed: Container[tuple[str, str]]
+    ) -> Iterator[ClaimCharge]:
         for key in claims:
             claim, name = self._state.claim(*key), "/".join(key)
-            if claim is None or self._queues.get(name) == queue:
+            if claim is None or (key not in renewed and self._queues.get(name) == queue):
                 continue
-            if amounts := charge_of(claim, self._devices.classes):
+            classes = self._devices.classes
+            if amounts := most_of(claim.spec, classes) if key in renewed else charge_of(claim, classes):
                 yield ClaimCharge(amounts, claim=name)
 
     @cached_property
@@ -98,6 +102,61 @@ class ClaimCharges:
                 for pod in gang.members:
                     for each in pod.charges if pod.node is not None else ():
                         yield gang, NodeName(pod.node or ""), each
+
+    def moved(
+        self, gone: Sequence[Pod], ended: Container[PodUid]
+    ) -> Iterator[tuple[QueueName, NodeName, Resources]]:
+        """What queues are charged more, or less, if `gone` pods end after the `ended` ones: other users of
+        their claims are charged then. What the gone pods are charged in the snapshot is not included."""
+        uids = {pod.uid for pod in gone}
+        for name in dict.fromkeys(name for pod in gone for name in _named(pod) if name in self._users):
+            charge, users = self._users[name]
+            left = [each for each in users if each[0].uid not in ended]
+            after = [each for each in left if each[0].uid not in uids]
+            if not left or left[0] in after:
+                continue
+            if left[0] is not users[0]:
+                yield *left[0][1:], scale(charge, -1)
+            if after:
+                yield *after[0][1:], charge
+
+    def released(self, pods: Iterable[Pod], queue: QueueName, ended: Container[PodUid]) -> Resources:
+        """What the queue is to be charged again for claims of these pods, for which no pod of it is charged
+        once the `ended` ones are gone."""
+        pods, found = tuple(pods), []
+        counted = {each.claim for pod in pods for each in pod.charges}
+        named = dict.fromkeys(name for pod in pods for name in _named(pod) if name not in counted)
+        names = [name for name in named if self._queues.get(name) == queue]
+        for charge, users in map(self._users.__getitem__, names):
+            left = next((each for each in users if each[0].uid not in ended), None)
+            if left is None or left[1] != queue:
+                found.append(charge)
+        return sum_of(found) if found else NONE
+
+    @cached_property
+    def _users(self) -> dict[str, tuple[Resources, list[tuple[Pod, QueueName, NodeName]]]]:
+        """By claim that a placed pod is charged for: the amounts, and the placed pods that name it, in the
+        order in which they are charged."""
+        charged = {
+            each.claim: (pod, dict(each.amounts))
+            for gang in self._gangs
+            if gang.claims_devices
+            for pod in gang.members
+            for each in (pod.charges if pod.node is not None else ())
+            if each.claim
+        }
+        found: dict[str, list[tuple[Pod, QueueName, NodeName]]] = {name: [] for name in charged}
+        for gang in self._gangs:
+            for pod in gang.members if gang.claims_devices else ():
+                if pod.node is None or not pod.holds_node:
+                    continue
+                for name in _named(pod):
+                    if name in charged and charged[name][0].scheduler_name == pod.scheduler_name:
+                        found[name].append((pod, gang.queue, NodeName(pod.node)))
+        for name, users in found.items():
+            first = charged[name][0].uid
+            users.sort(key=lambda each: (each[0].uid != first, each[0].created, each[0].uid))
+        return {name: (amounts, found[name]) for name, (_, amounts) in charged.items()}
 
     @cached_property
     def by_node(self) -> Mapping[NodeName, Resources]:
@@ -123,3 +182,7 @@ class ClaimCharges:
         """For each node the devices that only it can use, by the resource that claims to them count as, of
         resources that the node does not list."""
         return self._counts.on(nodes, names, self._state)
+
+
+def _named(pod: Pod) -> Iterator[str]:
+    return (f"{pod.namespace}/{each.claim}" for each in pod.device_claims if each.claim)

@@ -245,7 +245,8 @@ class DeviceNeeds:
         """The pod with what its queue is to be charged for its claims if it waits."""
         if not (need.claims or need.shared or need.charged):
             return pod
-        charges = self.charges.of(pod.shape.device_slot, queue, need.claims, need.shared, need.charged)
+        slot = pod.shape.device_slot
+        charges = self.charges.of(slot, queue, need.claims, need.shared, need.charged, need.renewed)
         names = [each for each in pod.charges if not each.claim]
         return replace(pod, charges=(*names, *charges)) if charges or pod.charges else pod
 

@@ -5,12 +5,11 @@ old ones; a rollback restores them in reverse order. Nothing is copied in advanc
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from phalanx.framework.charges import (
     have_charges,
@@ -196,6 +195,8 @@ class Statement:
         The pods name the nodes that they got there; `used` and `booked` are as in `assume_ended`.
         """
         self.assume_ended(queue=gang.queue, used=used, booked=booked)
+        for charge in self._session.ledger.charges_for(gang.queue, pods):
+            self._set(self._session.ledger.claims, charge, False)
         for pod in pods:
             self._move_pod(pod, PodState.WAITING)
             if pod.node is not None:
@@ -205,7 +206,7 @@ class Statement:
         given_up = [(bind.node, grant) for bind in binds for grant in bind.grants]
         for node, devices in self._session.devices.given_up(given_up).items():
             self._set_devices(changes.devices.taken, node, devices)
-        changes.placements[:] = [left for each in changes.placements if (left := _without(each, gone))]
+        changes.placements[:] = [left for each in changes.placements if (left := each.without(gone))]
         changes.placements_version += 1
         rest = [bind.node for each in changes.placements if each.gang == gang.id for bind in each.binds]
         self._set(changes.assigned_nodes, gang.id, tuple(dict.fromkeys(rest)))
@@ -239,11 +240,9 @@ class Statement:
         for node, amounts in usage.items():
             if node in self._session.nodes:
                 self._take_free(node, without_marked(amounts))
-        ledger = self._session.ledger
         for node, amounts in booked.items():
             self._changes.nominated.append((queue, amounts))
-            for account in ledger.accounts(queue, node):
-                self._set(ledger.amounts, account, add(ledger.amounts.get(account, {}), amounts))
+            self._book(queue, node, amounts)
         for node, pods in expected:
             for pod in pods:
                 self._count_pod(pod, node, 1)
@@ -303,8 +302,13 @@ class Statement:
             for account in ledger.accounts(queue, node):
                 self._set(ledger.amounts, account, subtract(ledger.amounts.get(account, {}), amounts))
         if any(pod.device_claims for pod in gone):
+            charges = self._session.devices.needs.charges
+            for name, node, amounts in charges.moved(gone, self._changes.ended) if booked else ():
+                self._book(name, node, amounts)
             for key, devices in self._session.devices.freed_by(gone).items():
                 self._set_devices(self._changes.devices.freed, key, devices)
+        for charge in ledger.charges_for(queue, gone):
+            self._set(ledger.claims, charge, False)
         for pod in gone:
             self._set(self._changes.ended, pod.uid, True)
             if pod.node is not None:
@@ -371,10 +375,13 @@ class Statement:
             if any(free[name] < 0 < held[name] and _is_short(name, free[name]) for name in held):
                 raise DoesNotFit(f"node {node} has no capacity for {len(pods)} pods of {gang}")
             self._take_free(node, held)
-            ledger = self._session.ledger
-            for account in ledger.accounts(gang.queue, node):
-                self._set(ledger.amounts, account, add(ledger.amounts.get(account, {}), load))
+            self._book(gang.queue, node, load)
         return devices
+
+    def _book(self, queue: QueueName, node: NodeName, amounts: Resources) -> None:
+        ledger = self._session.ledger
+        for account in ledger.accounts(queue, node):
+            self._set(ledger.amounts, account, add(ledger.amounts.get(account, {}), amounts))
 
     def _charge(
         self, queue: QueueName, assignments: Assignments, loads: Sequence[Resources]
@@ -490,11 +497,3 @@ class Statement:
 def _is_short(resource: str, free: int) -> bool:
     """Whether a negative amount is too little: nodes list neither NUMA zones nor ports."""
     return not is_numa_resource(resource) and free + offered_of(resource) < 0
-
-
-def _without(placement: Placement, pods: Collection[PodUid]) -> Placement | None:
-    """The placement without these pods; None if nothing is left of it."""
-    binds = tuple(bind for bind in placement.binds if bind.pod not in pods)
-    if len(binds) == len(placement.binds):
-        return placement
-    return replace(placement, binds=binds) if binds else None

@@ -3,10 +3,10 @@
 Every decision carries the cycle that took it and its cause.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from enum import StrEnum
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from phalanx.model.devices.claims import ClaimGrant
 from phalanx.model.gpu_shares import device_annotations
@@ -85,6 +85,13 @@ class Placement(Struct, frozen=True):
 
     queue: QueueName = NO_QUEUE
     """The queue that is charged."""
+
+    def without(self, pods: Collection[PodUid]) -> "Placement | None":
+        """The placement without these pods; None if nothing is left of it."""
+        binds = tuple(bind for bind in self.binds if bind.pod not in pods)
+        if len(binds) == len(self.binds):
+            return self
+        return structs.replace(self, binds=binds) if binds else None
 
 
 def bind_annotations(placement: Placement, bind: Bind) -> Mapping[str, str]:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from phalanx.framework.charges import shared_charges
 from phalanx.framework.session import Session
 from phalanx.model.gangs import Gang
-from phalanx.model.resources import NONE, PODS, Resources
+from phalanx.model.resources import NONE, PODS, Resources, add
 from phalanx.model.rules import Budget, Rule
 
 _FOR_SHARED: Final = " for claims that pods share"
@@ -25,7 +25,11 @@ def shared_by(gang: Gang, session: Session) -> Resources:
     if not gang.claims_devices:
         return NONE
     waiting = [pod for pod in gang.members if pod.is_waiting and not pod.gated]
-    return shared_charges(waiting, besides=session.ledger.claims_of(gang.queue))
+    shared = shared_charges(waiting, besides=session.ledger.claims_of(gang.queue))
+    if not session.assumed_ended:
+        return shared
+    charges = session.devices.needs.charges
+    return add(shared, charges.released(waiting, gang.queue, session.assumed_ended))
 
 
 def with_shared_charges(rules: tuple[Rule, ...], gang: Gang, session: Session) -> tuple[Rule, ...]:

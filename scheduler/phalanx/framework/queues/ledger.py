@@ -11,6 +11,7 @@ from phalanx.framework.queues.queue_tree import QueueTree
 from phalanx.framework.running_sums import RunningSums
 from phalanx.model.names import NodeName, QueueName
 from phalanx.model.nodes import NodeState
+from phalanx.model.pods import Pod
 from phalanx.model.queues import Flavor, Selector
 from phalanx.model.resources import NONE, Resources, sum_of
 from phalanx.model.snapshot import Snapshot
@@ -39,7 +40,7 @@ class Ledger:
             self._list_accounts(queue.name, tree)
         self.amounts: dict[Account, Resources] = self._sum_up(snapshot.queue_usage, sums)
         self.claims: dict[tuple[QueueName, str], bool] = {}
-        """Claims to devices that several pods use and that a queue has been charged for in this session."""
+        """Whether a queue is charged, by this session, for a claim to devices that several pods use."""
 
     def usage(self, queue: QueueName, selector: Selector | None = None) -> Resources:
         """The usage of the queue and its descendants now, on all nodes or on those of a flavor."""
@@ -55,7 +56,12 @@ class Ledger:
 
     def claims_of(self, queue: QueueName) -> set[str]:
         """The claims that the queue has been charged for in this session."""
-        return {claim for name, claim in self.claims if name == queue}
+        return {claim for (name, claim), is_charged in self.claims.items() if name == queue and is_charged}
+
+    def charges_for(self, queue: QueueName, pods: Iterable[Pod]) -> list[tuple[QueueName, str]]:
+        """The charges of this session for claims that the queue is charged for with these pods."""
+        names = dict.fromkeys(each.claim for pod in pods for each in pod.charges if each.claim)
+        return [(queue, name) for name in names if self.claims.get((queue, name))]
 
     def accounts(self, queue: QueueName, node: NodeName) -> Iterable[Account]:
         """Every account that counts a pod of this queue on this node; none for an unknown queue."""

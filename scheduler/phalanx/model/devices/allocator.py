@@ -71,6 +71,11 @@ class _Chosen(Struct, frozen=True, gc=False):
     counted: bool
 
 
+_Level = Iterator["_Level | None"]
+"""The levels below one, each after its choice was made, and undone when the next one is asked for; None if
+all claims have their devices."""
+
+
 class NodeDevices(Struct, frozen=True, gc=False):
     """What claims of a pod are allocated from: the pools of a node, and what is in use of devices."""
 
@@ -166,7 +171,7 @@ class _Search:
     def answer(self) -> Answer:
         for place, spec in zip(self._place_of, self._claims, strict=True):
             self._check(place, spec)
-        if self._claim(0):
+        if self._find():
             return Answer(
                 claims=tuple(
                     tuple(_allocated(each, number, index) for index, each in enumerate(chosen))
@@ -245,28 +250,45 @@ class _Search:
 
     # --- the search ---------------------------------------------------------------------------------------
 
-    def _claim(self, claim: int) -> bool:
-        return claim == len(self._claims) or self._request(claim, 0)
+    def _find(self) -> bool:
+        """Search depth first. The levels are a list: there may be more of them than calls can be nested."""
+        levels: list[_Level] = [self._request(0, 0)]
+        while levels:
+            for below in levels[-1]:
+                if below is None:
+                    return True
+                levels.append(below)
+                break
+            else:
+                levels.pop()
+        return False
 
-    def _request(self, claim: int, position: int) -> bool:
-        requests = self._claims[claim].requests
-        if position == len(requests):
-            return self._claim(claim + 1)
-        return any(self._devices(claim, position, each, 0, 0) for each in requests[position])
+    def _request(self, claim: int, position: int) -> _Level:
+        """The alternatives of a request, or what comes after the last request of a claim."""
+        if claim == len(self._claims):
+            yield None
+        elif position == len(self._claims[claim].requests):
+            yield self._request(claim + 1, 0)
+        else:
+            for each in self._claims[claim].requests[position]:
+                yield self._devices(claim, position, each, 0, 0)
 
-    def _devices(self, claim: int, position: int, request: Request, have: int, start: int) -> bool:
+    def _devices(self, claim: int, position: int, request: Request, have: int, start: int) -> _Level:
         """Choose the remaining devices of a request from the candidates at `start` and after it."""
         place = self._place_of[claim]
         missing = self._count(place, request) - have
         if request.count == ALL_DEVICES and not self._all[place, request]:
-            return False
+            return
         if not missing:
-            return self._request(claim, position + 1)
+            yield self._request(claim, position + 1)
+            return
         if missing > CLAIM_DEVICES_MAX - len(self._chosen[claim]):
-            return False
+            return
         if request.count == ALL_DEVICES:
-            each = self._all[place, request][have]
-            return self._try(claim, request, each) and self._go_on(claim, position, request, have, 0)
+            if self._try(claim, request, self._all[place, request][have]):
+                yield self._devices(claim, position, request, have + 1, 0)
+                self._give_back(claim, request)
+            return
         failed: set[Hashable] = set()
         usable = self._usable[place]
         for index in range(start, len(usable)):
@@ -278,15 +300,12 @@ class _Search:
                 kind = (kind, self._shares.kind(each.id, each.device))
             if kind in failed or not self._try(claim, request, each):
                 continue
-            if self._go_on(claim, position, request, have, index + 1):
-                return True
+            yield self._devices(claim, position, request, have + 1, index + 1)
+            self._give_back(claim, request)
             failed.add(kind)
-        return False
 
-    def _go_on(self, claim: int, position: int, request: Request, have: int, start: int) -> bool:
-        """Continue with the last device of the claim; without success, give it back."""
-        if self._devices(claim, position, request, have + 1, start):
-            return True
+    def _give_back(self, claim: int, request: Request) -> None:
+        """Give the last device of the claim back: nothing was found with it."""
         last = self._chosen[claim].pop()
         each = last.candidate
         if last.consumed is None:
@@ -296,7 +315,6 @@ class _Search:
         self._constraints[claim].remove(request, each.device)
         if last.counted:
             self._counters.give_back(each.pool.id, each.device)
-        return False
 
     def _is_taken(self, claim: int, request: Request, each: Candidate) -> bool:
         taken = self._taken.get(each.id, ())

@@ -13,7 +13,7 @@ CLAIM_SEARCH_STEPS_MAX: Final = 20_000
 step for each device that they allocate."""
 
 CLAIM_SEARCH_DEVICES_MAX: Final = 256
-"""Devices that one search allocates together: each of them is a level of the recursion."""
+"""Devices that one search allocates together: each of them is a step of the search."""
 
 EXTENDED_SHARES_MAX: Final = 256
 """Shares of one device that a node offers of an extended resource at most: more than pods run on a node. A
