@@ -86,21 +86,26 @@ async def merge(plane: ControlPlane, path: str, body: Manifest) -> None:
         assert answer.status == 200, await answer.text()
 
 
-async def report(plane: ControlPlane, condition: str) -> None:
-    """The driver of the channel reports, once the channel is allocated to the shared claim."""
+async def report(plane: ControlPlane, condition: str, *, ended: asyncio.Event | None = None) -> None:
+    """The driver of the channel reports, once the channel is allocated to the shared claim.
 
-    async def is_allocated() -> Manifest | None:
+    Nothing is reported if `ended` is set before.
+    """
+    found: list[Manifest] = []
+
+    async def is_over() -> bool:
         (rack,) = [each for each in await claims_in(plane, SPACE) if each["metadata"]["name"] == "rack"]
         status = rack.get("status", {})
-        is_new = "allocation" in status and not status.get("devices")
-        if not is_new:
-            return None
-        (result,) = status["allocation"]["devices"]["results"]
-        return result if "bindingConditions" in result else None  # else it is that of the dead leader
+        if "allocation" in status and not status.get("devices"):
+            (result,) = status["allocation"]["devices"]["results"]
+            if "bindingConditions" in result:  # else it is that of the dead leader
+                found.append(result)
+        return bool(found) or (ended is not None and ended.is_set())
 
-    await until(is_allocated)
-    result = await is_allocated()
-    assert result is not None
+    await until(is_over)
+    if not found:
+        return
+    (result,) = found
     assert result["bindingConditions"] == ["attached"]
     assert result["bindingFailureConditions"] == ["broken"]
     said = {"type": condition, "status": "True", "reason": "Tried", "message": "by the fabric"}
@@ -177,10 +182,11 @@ async def test_a_gang_gets_its_devices_and_gives_them_back(shared_cluster: Clust
         await create(plane, *claiming_gang("second", space=SPACE, size=8, claims=[OWN, SHARED]))
         await delete_pods(plane, history, "first")
         # It may get the channel while the last pods of the first gang still have it.
-        driver = asyncio.create_task(report(plane, "attached"))
+        ended = asyncio.Event()
+        driver = asyncio.create_task(report(plane, "attached", ended=ended))
         await history.until_bound(16, timeout=120)
-        driver.cancel()
-        await asyncio.wait((driver,))
+        ended.set()
+        await driver
         await delete_pods(plane, history, "second")
         await check_shares(plane, history)
 
