@@ -9,7 +9,7 @@ from typing import Final
 
 from phalanx.model.names import NodeName
 from phalanx.model.pods import Assignments, Pod
-from phalanx.model.resources import NONE, Resources, add, scale
+from phalanx.model.resources import NONE, Resources, add, scale, sum_of
 
 _CHARGED: Final = "charged for claims: "
 """The prefix of amounts in a usage of nodes that only queues are charged for."""
@@ -48,21 +48,13 @@ def charged_for(pod: Pod) -> Resources:
 
 def own_charges(pod: Pod) -> Resources:
     """The devices of claims that only this pod uses."""
-    total: dict[str, int] = {}
-    for each in pod.charges:
-        for name, amount in each.amounts if not each.claim else ():
-            total[name] = total.get(name, 0) + amount
-    return total
+    return sum_of(dict(each.amounts) for each in pod.charges if not each.claim)
 
 
 def shared_charges(pods: Iterable[Pod], besides: Container[str] = ()) -> Resources:
     """The devices of claims that several pods may use, each claim once, without the claims `besides`."""
     claims = {each.claim: each.amounts for pod in pods for each in pod.charges if each.claim}
-    total: dict[str, int] = {}
-    for claim, amounts in claims.items():
-        for name, amount in amounts if claim not in besides else ():
-            total[name] = total.get(name, 0) + amount
-    return total
+    return sum_of(dict(amounts) for claim, amounts in claims.items() if claim not in besides)
 
 
 def plus_devices(amounts: Resources, pods: Iterable[Pod], counted: set[str]) -> Resources:

@@ -96,12 +96,13 @@ class ClaimCharges:
         """The queue that is charged for each claim of placed pods."""
         return {each.claim: gang.queue for gang, _, each in self._placed() if each.claim}
 
-    def _placed(self) -> Iterator[tuple[Gang, NodeName, ClaimCharge]]:
+    def _placed(self) -> Iterator[tuple[Gang, Pod, ClaimCharge]]:
+        """The charges of pods that have nodes."""
         for gang in self._gangs:
             if gang.claims_devices:
                 for pod in gang.members:
                     for each in pod.charges if pod.node is not None else ():
-                        yield gang, NodeName(pod.node or ""), each
+                        yield gang, pod, each
 
     def moved(
         self, gone: Sequence[Pod], ended: Container[PodUid]
@@ -137,14 +138,7 @@ class ClaimCharges:
     def _users(self) -> dict[str, tuple[Resources, list[tuple[Pod, QueueName, NodeName]]]]:
         """By claim that a placed pod is charged for: the amounts, and the placed pods that name it, in the
         order in which they are charged."""
-        charged = {
-            each.claim: (pod, dict(each.amounts))
-            for gang in self._gangs
-            if gang.claims_devices
-            for pod in gang.members
-            for each in (pod.charges if pod.node is not None else ())
-            if each.claim
-        }
+        charged = {each.claim: (pod, dict(each.amounts)) for _, pod, each in self._placed() if each.claim}
         found: dict[str, list[tuple[Pod, QueueName, NodeName]]] = {name: [] for name in charged}
         for gang in self._gangs:
             for pod in gang.members if gang.claims_devices else ():
@@ -162,8 +156,8 @@ class ClaimCharges:
     def by_node(self) -> Mapping[NodeName, Resources]:
         """What queues are charged for claims of placed pods, on each node."""
         found: dict[NodeName, dict[str, int]] = {}
-        for _, node, each in self._placed():
-            amounts = found.setdefault(node, {})
+        for _, pod, each in self._placed():
+            amounts = found.setdefault(NodeName(pod.node or ""), {})
             for name, amount in each.amounts:
                 amounts[name] = amounts.get(name, 0) + amount
         return found

@@ -67,8 +67,3 @@ def devices_granted(granted: Granted) -> frozenset[DeviceUse]:
 def depends_on_others(spec: ClaimSpec) -> bool:
     """Whether it matters which devices are there at all, not only which are free."""
     return any(len(some) > 1 or some[0].count == ALL_DEVICES for some in spec.requests)
-
-
-def device_count(spec: ClaimSpec) -> int:
-    """The most devices that the claim takes, apart from requests for all."""
-    return sum(max(1, *(each.count for each in some)) for some in spec.requests)

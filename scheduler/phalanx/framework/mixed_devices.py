@@ -14,7 +14,6 @@ from phalanx.model.devices.mixed_slots import (
     MixCounter,
     Weights,
     best_of,
-    devices_of_claim,
     weights_for,
 )
 from phalanx.model.names import NodeName
@@ -69,7 +68,7 @@ class MixedDevices:
         if len(needs) > MIXED_KINDS_MAX:
             return (ones,)
         mixes = Counter(mix for node in nodes if (mix := self._mix(needs, node)).excluded)
-        devices = [sum(map(devices_of_claim, need.claims)) for need in needs]
+        devices = [sum(spec.most_devices for spec in need.claims) for need in needs]
         found = weights_for(list(mixes), devices)
         wanted: Counter[int] = Counter()
         for mix, count in mixes.items():

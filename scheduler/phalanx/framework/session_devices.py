@@ -12,7 +12,6 @@ from phalanx.framework.claiming_pods import (
     ClaimingPods,
     Granted,
     depends_on_others,
-    device_count,
     devices_granted,
     granted_by_pod,
     in_order,
@@ -335,7 +334,7 @@ class SessionDevices:
 
     def _on_all(self, wanted: Sequence[ClaimingPods], taken: frozenset[DeviceUse]) -> Granted | None:
         """Devices for all nodes in one search."""
-        if sum(device_count(spec) for each in wanted for spec in each.specs) > CLAIM_SEARCH_DEVICES_MAX:
+        if sum(spec.most_devices for each in wanted for spec in each.specs) > CLAIM_SEARCH_DEVICES_MAX:
             return None
         places = [
             self._place(each.node, taken | self._taken(each.node.name), only_local=False) for each in wanted

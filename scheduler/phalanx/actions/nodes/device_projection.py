@@ -74,7 +74,7 @@ class DeviceProjection(Struct, frozen=True):
 
     def with_weights(self, session: Session) -> "DeviceProjection":
         """The projection with weights for the nodes of the session."""
-        nodes = [state.node for state in session.nodes.values()]
+        nodes = (state.node for state in session.nodes.values())
         unknown = (node for node in nodes if self._counts(session.devices, node) is None)
         return replace(self, weights=session.devices.mixed.weights(self._all, unknown))
 

@@ -1,5 +1,7 @@
 """Certify a placement again, after other placements of the cycle have changed."""
 
+from collections.abc import Sequence
+
 from msgspec.structs import replace
 
 from phalanx.actions.demands.demand import Demand
@@ -8,22 +10,15 @@ from phalanx.actions.problems.placement import DemandPlacement
 from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.solver.engine import place
 from phalanx.solver.objective import Scorer, certify
-from phalanx.solver.problem import Placed
+from phalanx.solver.problem import Assignment, Placed
 
 
 def certified_again(problems: ProblemBuilder, placement: DemandPlacement) -> DemandPlacement:
     """The placement with a certificate about the session as it is now, which must not contain it."""
     if placement.certificate is None:
         return placement
-    nodes = tuple(node for node, _ in placement.assignments)
-    problem = problems.build_problem(placement.demand, listing=nodes).problem
-    scorer, assignments = Scorer(problem), solver_assignments(placement)
-    score, best = scorer.score(assignments), place(problem)
-    if not isinstance(best, Placed):
-        return placement
-    bound = min(best.certificate.bound, score)
-    certified = certify(scorer, assignments, bound=bound, by=best.certificate.by)
-    return replace(placement, certificate=certified.certificate)
+    certified = _certified(problems, placement.demand, solver_assignments(placement))
+    return placement if certified is None else replace(placement, certificate=certified.certificate)
 
 
 def certified_elsewhere(problems: ProblemBuilder, demand: Demand, answer: Placed) -> Placed:
@@ -32,11 +27,16 @@ def certified_elsewhere(problems: ProblemBuilder, demand: Demand, answer: Placed
     Placements there may not be possible: the problem does not say which claims would lack volumes or devices.
     The bound is found for the present choice of devices that members share, and without reservations.
     """
-    nodes = tuple(dict.fromkeys(each.node for each in answer.assignments))
+    certified = _certified(problems, demand, answer.assignments)
+    return answer if certified is None else replace(certified, errors=answer.errors)
+
+
+def _certified(problems: ProblemBuilder, demand: Demand, assignments: Sequence[Assignment]) -> Placed | None:
+    """The assignments, with the bound of the present problem; None if nothing is found for that."""
+    nodes = tuple(dict.fromkeys(each.node for each in assignments))
     problem = problems.build_problem(demand, listing=nodes).problem
     scorer, best = Scorer(problem), place(problem)
     if not isinstance(best, Placed):
-        return answer
-    bound = min(best.certificate.bound, scorer.score(answer.assignments))
-    certified = certify(scorer, answer.assignments, bound=bound, by=best.certificate.by)
-    return replace(certified, errors=answer.errors)
+        return None
+    bound = min(best.certificate.bound, scorer.score(assignments))
+    return certify(scorer, assignments, bound=bound, by=best.certificate.by)

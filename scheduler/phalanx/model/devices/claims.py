@@ -93,6 +93,11 @@ class ClaimSpec(Struct, frozen=True, gc=False):
     problems: tuple[str, ...] = ()
     unsupported: tuple[str, ...] = ()
 
+    @property
+    def most_devices(self) -> int:
+        """The most devices that a claim takes; a request for all counts as one."""
+        return sum(max(1, *(each.count for each in some)) for some in self.requests)
+
 
 class AllocatedDevice(Struct, frozen=True, gc=False):
     """One device of an allocation, or a share of one, with what the share consumes.

@@ -249,5 +249,4 @@ class _Search:
         """Equal for devices that all claims of the gang use alike."""
         matches = [self._devices.match(node, one, each) for one in self._requests]
         own = kind_of(each, matches, self._attributes, is_used=False)
-        matters = shares.matter or each.device.allows_shares or bool(each.device.consumable)
-        return own, shares.kind(each.id, each.device) if matters else None
+        return own, shares.kind(each.id, each.device) if shares.concern(each.device) else None

@@ -11,7 +11,7 @@ fits. It is not exact: it may exclude others that fit.
 
 from collections.abc import Hashable, Iterator, Sequence
 from itertools import product
-from math import lcm
+from math import lcm, prod
 
 from msgspec import Struct
 
@@ -49,13 +49,13 @@ class Mix(Struct, frozen=True, gc=False):
 
         Some combination must be excluded.
         """
-        return min(sum(map(int.__mul__, weights, each)) for each in self.excluded) - 1
+        return min(_weighted(each, weights) for each in self.excluded) - 1
 
     def allowed(self, weights: Weights) -> int:
         """How many combinations are within this bound."""
         bound = self.bound(weights)
         return sum(
-            sum(map(int.__mul__, weights, each)) <= bound
+            _weighted(each, weights) <= bound
             for each in product(*(range(count + 1) for count in _within_points(self.alone)))
         )
 
@@ -106,7 +106,7 @@ class MixCounter:
 
     def _fits(self, place: NodeDevices, pods: Combination) -> bool:
         claims = [spec for own, count in zip(self._kinds, pods, strict=True) for spec in own * count]
-        if sum(map(devices_of_claim, claims)) > CLAIM_SEARCH_DEVICES_MAX:
+        if sum(spec.most_devices for spec in claims) > CLAIM_SEARCH_DEVICES_MAX:
             return False
         return allocate(place, claims, classes=self._classes, matcher=self._matcher).claims is not None
 
@@ -119,11 +119,6 @@ def _untried(alone: Combination, most: Combination) -> Iterator[Combination]:
                 yield tuple((tried + 1) * (at == index) + (at == other) for at in range(len(alone)))
 
 
-def devices_of_claim(spec: ClaimSpec) -> int:
-    """The most devices that the claim takes; a request for all counts as one."""
-    return sum(max(1, *(each.count for each in some)) for some in spec.requests)
-
-
 def weights_for(mixes: Sequence[Mix], devices: Sequence[int]) -> list[Weights]:
     """Weights to choose from: `best_of` tells which suit a node best.
 
@@ -132,9 +127,7 @@ def weights_for(mixes: Sequence[Mix], devices: Sequence[int]) -> list[Weights]:
     one. `devices`: those of a pod of each kind.
     """
     bases = [tuple(1 for _ in devices), tuple(max(1, each) for each in devices)]
-    for alone in list(dict.fromkeys(mix.alone for mix in mixes))[:MIXED_RATIOS_MAX]:
-        whole = lcm(*filter(None, alone))
-        bases.append(tuple(whole // count if count else 0 for count in alone))
+    bases += map(_parts_of, list(dict.fromkeys(mix.alone for mix in mixes))[:MIXED_RATIOS_MAX])
     masks = [each for each in product((1, 0), repeat=len(devices)) if sum(each) > 1]
     found = {tuple(map(int.__mul__, base, mask)): None for base in bases for mask in masks}
     return list(found)
@@ -161,20 +154,25 @@ def _within_points(most: Combination) -> Combination:
 
 def _points(most: Combination, size: int) -> int:
     """How many combinations there are with at most `size` pods of each kind."""
-    points = 1
-    for count in most:
-        points *= min(size, count) + 1
-    return points
+    return prod(min(size, count) + 1 for count in most)
 
 
 def _by_size(most: Combination) -> list[Combination]:
     """All combinations, those first whose pods are the smallest parts of what fits alone, summed up."""
-    whole = lcm(*(count for count in most if count))
-    parts = [whole // count if count else 0 for count in most]
+    parts = _parts_of(most)
     return sorted(
-        product(*(range(count + 1) for count in most)),
-        key=lambda each: (sum(map(int.__mul__, parts, each)), each),
+        product(*(range(count + 1) for count in most)), key=lambda each: (_weighted(each, parts), each)
     )
+
+
+def _parts_of(most: Combination) -> Weights:
+    """What part of a node a pod of each kind takes if so many of them fit alone, in a common unit."""
+    whole = lcm(*filter(None, most))
+    return tuple(whole // count if count else 0 for count in most)
+
+
+def _weighted(pods: Combination, weights: Weights) -> int:
+    return sum(map(int.__mul__, weights, pods))
 
 
 def _is_within(smaller: Combination, larger: Combination) -> bool:

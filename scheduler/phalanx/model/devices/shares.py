@@ -6,7 +6,7 @@ from typing import Final
 from phalanx.model.devices.capacity import Amounts, CannotConsume, Consumable, consumption, how_many, is_free
 from phalanx.model.devices.claims import Request
 from phalanx.model.devices.pools import Device, DeviceId
-from phalanx.model.devices.uses import DeviceUse, consumed_together, is_share, shares_by_device
+from phalanx.model.devices.uses import DeviceUse, consumed_together, shares_by_device
 
 _NOTHING: dict[str, int] = {}
 
@@ -19,12 +19,15 @@ class Shares:
         devices does not matter."""
         self._consumed: dict[DeviceId, dict[str, int]] = {}
         self._count: dict[DeviceId, int] = {}
-        shares = [use for use in in_use if is_share(use)]
-        if shares:
-            for device, uses in shares_by_device(shares).items():
-                self._consumed[device], self._count[device] = consumed_together(uses), len(uses)
+        shares = shares_by_device(in_use)
+        for device, uses in shares.items():
+            self._consumed[device], self._count[device] = consumed_together(uses), len(uses)
         self.matter: Final = are_amounts_asked or bool(shares)
         """Whether the capacity of devices may matter that do not say so themselves."""
+
+    def concern(self, found: Device) -> bool:
+        """Whether the capacity of the device may matter."""
+        return self.matter or found.allows_shares or bool(found.consumable)
 
     def is_shared(self, device: DeviceId) -> bool:
         """Whether a share of the device is in use or taken."""

@@ -125,9 +125,7 @@ class SlotCounter:
 
     def _allocate(self, place: NodeDevices, members: int) -> Answer:
         """An allocation for so many members together, undecided if they have too many devices."""
-        devices = sum(
-            max(1, *(each.count for each in some)) for spec in self._claims for some in spec.requests
-        )
+        devices = sum(spec.most_devices for spec in self._claims)
         if members > 1 and members * devices > CLAIM_SEARCH_DEVICES_MAX:
             return Answer(reason="too many devices for an exact search", is_undecided=True)
         return allocate(place, self._claims * members, classes=self._classes, matcher=self._matcher)
@@ -178,7 +176,7 @@ class SlotCounter:
     def _kinds(self, place: NodeDevices, shares: Shares, found: Sequence[Candidate]) -> tuple[Hashable, ...]:
         """The devices, as far as they matter to the count."""
         kinds = [self._kind(place, each) for each in found]
-        if shares.matter or any(each.device.allows_shares or each.device.consumable for each in found):
+        if any(shares.concern(each.device) for each in found):
             kinds += [shares.kind(each.id, each.device) for each in found]
         return tuple(kinds)
 

@@ -58,7 +58,7 @@ def shares_by_device(uses: Iterable[DeviceUse]) -> Mapping[DeviceId, list[Device
     """The shares among these uses."""
     found: dict[DeviceId, list[DeviceUse]] = {}
     for use in uses:
-        if len(use) > _ID_LENGTH:
+        if is_share(use):
             found.setdefault(device_of(use), []).append(use)
     return found
 
