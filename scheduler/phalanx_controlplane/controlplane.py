@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import aiohttp
+from phalanx.kube.connections import Connector
 
 from phalanx_controlplane import binaries, components, credentials, limits, run_folder
 from phalanx_controlplane.binaries import Binaries
@@ -183,7 +184,7 @@ class ControlPlane:
         return aiohttp.ClientSession(
             base_url=self.url,
             headers={"Authorization": f"Bearer {self.admin_token}"},
-            connector=aiohttp.TCPConnector(ssl=trust, limit=limits.BULK_CREATE_CONCURRENCY),
+            connector=Connector(ssl=trust, limit=limits.BULK_CREATE_CONCURRENCY),
             timeout=aiohttp.ClientTimeout(total=limits.BULK_CREATE_TIMEOUT_S),
         )
 

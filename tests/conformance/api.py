@@ -113,13 +113,6 @@ class Api:
         async with self._session.get(path, params=options) as answer:
             assert answer.status == 200, await answer.text()
             yield Events(answer)
-            _cut(answer)
-
-
-def _cut(answer: aiohttp.ClientResponse) -> None:
-    """Close the connection of a watch at once: a TLS shutdown would take longer than the test."""
-    if answer.connection is not None and answer.connection.transport is not None:
-        answer.connection.transport.abort()
 
 
 class Events:

@@ -18,6 +18,7 @@ import aiohttp
 import structlog
 from yarl import URL
 
+from phalanx.kube.connections import Connector
 from phalanx.kube.kubeconfig import DEFAULT_FILE, NoCluster
 from phalanx.kube.transport import Credential, HttpTransport
 from phalanx.limits import (
@@ -46,7 +47,7 @@ class Cluster:
 
     def transport(self, *, connections: int = HTTP_CONNECTIONS_MAX) -> HttpTransport:
         """Create a transport with its own connection pool for the running event loop; close it after use."""
-        connector = aiohttp.TCPConnector(
+        connector = Connector(
             limit=connections, ssl=self.tls if self.tls is not None else True, socket_factory=_socket
         )
         session = aiohttp.ClientSession(
