@@ -18,18 +18,27 @@ _LINE = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\n{}\n\r\n"
 @asynccontextmanager
 async def answering_once(plane: ControlPlane) -> AsyncIterator[int]:
     """The port of a server that sends one line to each client, and does not notice the end of TLS."""
+    transports: list[asyncio.Transport] = []
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(_LINE)
         await writer.drain()
-        writer.transport.pause_reading()
+        transport = writer.transport
+        assert isinstance(transport, asyncio.Transport)
+        transport.pause_reading()
+        transports.append(transport)
 
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(plane.certificate, plane.certificate_key)
     server = await asyncio.start_server(answer, "127.0.0.1", 0, ssl=tls)
-    async with server:
+    try:
         yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+        for transport in transports:
+            transport.abort()
+        await server.wait_closed()
 
 
 async def _watch_and_ask(cluster: Cluster) -> None:
@@ -54,4 +63,6 @@ async def test_no_socket_outlives_its_pool(control_plane: ControlPlane) -> None:
             warnings.simplefilter("always")
             await asyncio.to_thread(asyncio.run, _watch_and_ask(cluster))
             gc.collect()
-    assert [str(warning.message) for warning in seen if f"127.0.0.1', {port})" in str(warning.message)] == []
+    assert [
+        str(warning.message) for warning in seen if f"raddr=('127.0.0.1', {port})" in str(warning.message)
+    ] == []
