@@ -65,6 +65,9 @@ TCP_KEEPALIVE_INTERVAL_S: Final = 5
 TCP_KEEPALIVE_PROBES: Final = 3
 """Unanswered probes after which a connection counts as dead: 30 s without data in all."""
 
+POOL_CLOSE_TURNS_MAX: Final = 100
+"""Turns of the event loop in which the connections of a closed pool end: at most four were seen."""
+
 HTTP_READ_BUFFER_BYTES: Final = 1 << 20
 """Bytes of a watch to buffer before reading from the socket pauses. One wake-up then takes many events."""
 

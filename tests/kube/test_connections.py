@@ -4,7 +4,7 @@ import asyncio
 import gc
 import ssl
 import warnings
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 
 import pytest
@@ -15,23 +15,33 @@ from phalanx_controlplane.controlplane import ControlPlane
 _LINE = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\n{}\n\r\n"
 
 
-@asynccontextmanager
-async def answering_once(plane: ControlPlane) -> AsyncIterator[int]:
-    """The port of a server that sends one line to each client, and does not notice the end of TLS."""
-    transports: list[asyncio.Transport] = []
+class _Deaf(asyncio.Protocol):
+    """Answers one message of a client, or none, and reads no more: it does not see the end of TLS."""
 
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(_LINE)
-        await writer.drain()
-        transport = writer.transport
+    def __init__(self, transports: list[asyncio.Transport], *, answers: bool) -> None:
+        self._transports = transports
+        self._answers = answers
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
-        transport.pause_reading()
-        transports.append(transport)
+        self._transports.append(transport)
+        if not self._answers:
+            transport.pause_reading()
 
+    def data_received(self, data: bytes) -> None:
+        self._transports[-1].write(_LINE)
+        self._transports[-1].pause_reading()
+
+
+@asynccontextmanager
+async def deaf_server(plane: ControlPlane, *, answers: bool) -> AsyncIterator[int]:
+    """The port of a server that notices nothing that its client does after its request."""
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(plane.certificate, plane.certificate_key)
-    server = await asyncio.start_server(answer, "127.0.0.1", 0, ssl=tls)
+    tls.num_tickets = 0  # one that comes after the client has ended TLS closes the connection
+    transports: list[asyncio.Transport] = []
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(lambda: _Deaf(transports, answers=answers), "127.0.0.1", 0, ssl=tls)
     try:
         yield server.sockets[0].getsockname()[1]
     finally:
@@ -41,28 +51,42 @@ async def answering_once(plane: ControlPlane) -> AsyncIterator[int]:
         await server.wait_closed()
 
 
-async def _watch_and_ask(cluster: Cluster) -> None:
-    """End a watch after its first line and a request before its answer; then close the pool."""
+async def _end_a_watch(cluster: Cluster) -> None:
+    """End a watch after its first line, and close the pool."""
     transport = cluster.transport()
     async with transport.stream("/x", query={}, idle_timeout=30) as (_, lines):
         assert await anext(lines) == b"{}"
+    await transport.close()
+
+
+async def _cancel_a_request(cluster: Cluster) -> None:
+    """Cancel a request at the moment when TLS is established, and close the pool."""
+    transport = cluster.transport()
     request = asyncio.create_task(transport.request("GET", "/x", timeout=30))
-    async with transport.stream("/x", query={}, idle_timeout=30) as (_, lines):
-        await anext(lines)
-        request.cancel()
-        await asyncio.wait([request])
+
+    class Interrupted(ssl.SSLObject):
+        def do_handshake(self) -> None:
+            super().do_handshake()
+            request.cancel()
+
+    assert cluster.tls is not None
+    cluster.tls.sslobject_class = Interrupted
+    await asyncio.wait([request])
+    cluster.tls.sslobject_class = ssl.SSLObject  # else it keeps the request, and with it the socket
     await transport.close()
 
 
 @pytest.mark.controlplane
-async def test_no_socket_outlives_its_pool(control_plane: ControlPlane) -> None:
-    async with answering_once(control_plane) as port:
+@pytest.mark.parametrize(("use", "answers"), [(_end_a_watch, True), (_cancel_a_request, False)])
+async def test_no_socket_outlives_its_pool(
+    control_plane: ControlPlane, use: Callable[[Cluster], Coroutine[None, None, None]], answers: bool
+) -> None:
+    async with deaf_server(control_plane, answers=answers) as port:
         trust = ssl.create_default_context(cafile=str(control_plane.certificate))
         cluster = Cluster(base_url=f"https://127.0.0.1:{port}", tls=trust, credential=Credential())
         with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always")
-            await asyncio.to_thread(asyncio.run, _watch_and_ask(cluster))
+            await asyncio.to_thread(asyncio.run, use(cluster))
             gc.collect()
-    assert [
-        str(warning.message) for warning in seen if f"raddr=('127.0.0.1', {port})" in str(warning.message)
-    ] == []
+    client_side = f"raddr=('127.0.0.1', {port})"
+    assert [str(warning.message) for warning in seen if client_side in str(warning.message)] == []

@@ -6,7 +6,6 @@ kubernetes-asyncio reads the configuration and runs the plugins; nothing else of
 
 import asyncio
 import os
-import socket
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -21,13 +20,7 @@ from yarl import URL
 from phalanx.kube.connections import Connector
 from phalanx.kube.kubeconfig import DEFAULT_FILE, NoCluster
 from phalanx.kube.transport import Credential, HttpTransport
-from phalanx.limits import (
-    CREDENTIAL_CHECK_PERIOD_S,
-    HTTP_CONNECTIONS_MAX,
-    TCP_KEEPALIVE_IDLE_S,
-    TCP_KEEPALIVE_INTERVAL_S,
-    TCP_KEEPALIVE_PROBES,
-)
+from phalanx.limits import CREDENTIAL_CHECK_PERIOD_S, HTTP_CONNECTIONS_MAX
 
 _log = structlog.get_logger(__name__)
 
@@ -47,9 +40,7 @@ class Cluster:
 
     def transport(self, *, connections: int = HTTP_CONNECTIONS_MAX) -> HttpTransport:
         """Create a transport with its own connection pool for the running event loop; close it after use."""
-        connector = Connector(
-            limit=connections, ssl=self.tls if self.tls is not None else True, socket_factory=_socket
-        )
+        connector = Connector(limit=connections, ssl=self.tls if self.tls is not None else True)
         session = aiohttp.ClientSession(
             connector=connector,
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -182,24 +173,6 @@ async def _keep_renewed(credential: Credential) -> None:
             await credential.renew()
         except Exception as error:  # a plugin can fail in any way; the next attempt may succeed
             _log.warning("credential not renewed", error=str(error))
-
-
-def _socket(address: Any) -> socket.socket:
-    """Create a socket with TCP keepalive, which detects a dead peer in half a minute on an idle watch."""
-    family, kind, protocol, _, _ = address
-    connection = socket.socket(family=family, type=kind, proto=protocol)
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, value in _KEEPALIVE.items():
-        if hasattr(socket, option):
-            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
-    return connection
-
-
-_KEEPALIVE: Final = {
-    "TCP_KEEPIDLE": TCP_KEEPALIVE_IDLE_S,
-    "TCP_KEEPINTVL": TCP_KEEPALIVE_INTERVAL_S,
-    "TCP_KEEPCNT": TCP_KEEPALIVE_PROBES,
-}
 
 
 def _is_loopback(base_url: str) -> bool:

@@ -1,22 +1,40 @@
 """A pool of connections that leaves none open when it is closed."""
 
 import asyncio
-from typing import Any
+import socket
+from contextlib import suppress
+from typing import Any, Final
 from weakref import WeakSet
 
 import aiohttp
+
+from phalanx.limits import (
+    POOL_CLOSE_TURNS_MAX,
+    TCP_KEEPALIVE_IDLE_S,
+    TCP_KEEPALIVE_INTERVAL_S,
+    TCP_KEEPALIVE_PROBES,
+)
+
+_KEEPALIVE: Final = {
+    "TCP_KEEPIDLE": TCP_KEEPALIVE_IDLE_S,
+    "TCP_KEEPINTVL": TCP_KEEPALIVE_INTERVAL_S,
+    "TCP_KEEPCNT": TCP_KEEPALIVE_PROBES,
+}
 
 
 class Connector(aiohttp.TCPConnector):
     """aiohttp's pool of connections, which also closes those that it has given up.
 
-    A connection is given up when its request ends before its answer, as that of a watch does. asyncio then
-    waits up to 30 s for the server to end TLS, and aiohttp does not know of it: the socket would outlive the
-    pool, and the event loop.
+    A connection is given up when its request ends before its answer, as that of a watch does, or while it is
+    made. asyncio then waits up to 30 s for the server to end TLS, and aiohttp does not know of it: the socket
+    would outlive the pool, and the event loop.
+
+    Sockets have TCP keepalive, which detects a dead peer in half a minute on an idle watch.
     """
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
+        super().__init__(socket_factory=self._new_socket, **options)
+        self._sockets: WeakSet[socket.socket] = WeakSet()
         self._transports: WeakSet[asyncio.Transport] = WeakSet()
 
     async def connect(
@@ -33,4 +51,23 @@ class Connector(aiohttp.TCPConnector):
         await super().close(abort_ssl=abort_ssl)
         for transport in tuple(self._transports):
             transport.abort()
-        await asyncio.sleep(0)  # asyncio closes the sockets in the next turn of the loop
+        for open_socket in self._open_sockets():  # of requests that were cancelled while they connected
+            with suppress(OSError):  # it is not connected
+                open_socket.shutdown(socket.SHUT_RDWR)
+        for _ in range(POOL_CLOSE_TURNS_MAX):
+            if not self._open_sockets():
+                return
+            await asyncio.sleep(0)
+
+    def _open_sockets(self) -> list[socket.socket]:
+        return [made for made in self._sockets if made.fileno() >= 0]
+
+    def _new_socket(self, address: Any) -> socket.socket:
+        family, kind, protocol, _, _ = address
+        made = socket.socket(family=family, type=kind, proto=protocol)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for option, value in _KEEPALIVE.items():
+            if hasattr(socket, option):
+                made.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+        self._sockets.add(made)
+        return made
