@@ -1,53 +1,27 @@
-"""What queues are charged for claims to devices in a session, and what nodes have of these resources."""
+"""What queues are charged for claims to devices in a session."""
 
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
-from phalanx.model.devices.charges import Amounts, charge_of, charged_as, most_of
-from phalanx.model.devices.claims import Claim, ClaimSpec, DeviceClass
+from phalanx.framework.charges import own_charges
+from phalanx.model.devices.charges import Amounts, charge_of, most_of
+from phalanx.model.devices.claims import Claim, ClaimSpec
 from phalanx.model.devices.cluster import ClusterDevices, DeviceState
-from phalanx.model.devices.pools import Inventory
+from phalanx.model.devices.pools import DeviceId
 from phalanx.model.gangs import Gang
 from phalanx.model.names import NodeName, PodUid, QueueName
-from phalanx.model.nodes import Node
 from phalanx.model.pods import ClaimCharge, Pod
 from phalanx.model.resources import NONE, Resources, scale, sum_of
-
-
-class DeviceCounts:
-    """The devices of nodes by the resource that they count as. It is kept from session to session."""
-
-    def __init__(self) -> None:
-        self._of: tuple[Inventory, Mapping[str, DeviceClass], tuple[str, ...]] | None = None
-        self._nodes: dict[NodeName, tuple[Node, Resources]] = {}
-
-    def on(self, nodes: Iterable[Node], names: tuple[str, ...], state: DeviceState) -> Iterator[Resources]:
-        """For each node the devices that only it can use, of resources that it does not list."""
-        known, classes = self._of, state.devices.classes
-        if known is None or known[0] is not state.inventory or known[1] is not classes or known[2] != names:
-            self._of, self._nodes = (state.inventory, classes, names), {}
-        by_name: dict[str, list[str]] = {}
-        for device_class in classes:
-            by_name.setdefault(charged_as(device_class, classes), []).append(device_class)
-        wanted = {name: tuple(by_name.get(name, ())) for name in names}
-        for node in nodes:
-            found = self._nodes.get(node.name)
-            if found is None or found[0] is not node:
-                found = self._nodes[node.name] = (node, state.counted(node, wanted))
-            yield found[1]
 
 
 class ClaimCharges:
     """The charges of one session."""
 
-    def __init__(
-        self, devices: ClusterDevices, state: DeviceState, gangs: Collection[Gang], counts: DeviceCounts
-    ) -> None:
-        """`gangs` are all of the snapshot. `counts` are kept from session to session."""
+    def __init__(self, devices: ClusterDevices, state: DeviceState, gangs: Collection[Gang]) -> None:
+        """`gangs` are all of the snapshot."""
         self._devices = devices
         self._state = state
         self._gangs = gangs
-        self._counts = counts
         self._known: dict[tuple[str, QueueName], tuple[ClaimCharge, ...]] = {}
         self._names: tuple[int, tuple[str, ...]] = (-1, ())
 
@@ -172,10 +146,25 @@ class ClaimCharges:
             self._names = (len(self._known), tuple(sorted(found)))
         return self._names[1]
 
-    def devices_on(self, nodes: Iterable[Node], names: tuple[str, ...]) -> Iterator[Resources]:
-        """For each node the devices that only it can use, by the resource that claims to them count as, of
-        resources that the node does not list."""
-        return self._counts.on(nodes, names, self._state)
+    def devices_of(self, nodes: Container[NodeName]) -> Iterator[tuple[str, DeviceId]]:
+        """The devices of claims that queues are charged for on these nodes, and of extended resources of pods
+        there, each with the resource that it counts as."""
+        for gang in self._gangs:
+            for pod in gang.members if gang.claims_devices else ():
+                if pod.node is None or not pod.holds_node or NodeName(pod.node) not in nodes:
+                    continue
+                for each in pod.charges:
+                    claim = self._state.claim(*each.claim.split("/")) if each.claim else None
+                    yield from _devices_as((name for name, _ in each.amounts), claim)
+                if pod.extended is not None:
+                    names = (*pod.extended.resources, *own_charges(pod))
+                    yield from _devices_as(names, self._state.special(pod.uid))
+
+
+def _devices_as(names: Iterable[str], claim: Claim | None) -> Iterator[tuple[str, DeviceId]]:
+    if claim is not None and claim.allocation is not None:
+        for name in names:
+            yield from ((name, each.device) for each in claim.allocation.devices)
 
 
 def _named(pod: Pod) -> Iterator[str]:
