@@ -11,9 +11,9 @@ from msgspec import structs
 from phalanx.actions.consolidation.movable_gangs import demand_of_recreated
 from phalanx.actions.nodes.shared_charges import shared_by
 from phalanx.cache.events import Applied, Assumed, Deleted
-from phalanx.framework.charges import total_charges
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.session import Session
+from phalanx.model.charges import total_charges
 from phalanx.model.decisions import CycleResult
 from phalanx.model.memory import Memory
 from phalanx.model.reasons import Reason

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
-from phalanx.framework.charges import own_charges
+from phalanx.model.charges import own_charges
 from phalanx.model.devices.charges import Amounts, charge_of, most_of
 from phalanx.model.devices.claims import Claim, ClaimSpec
 from phalanx.model.devices.cluster import ClusterDevices, DeviceState
@@ -94,6 +94,11 @@ class ClaimCharges:
                 yield *left[0][1:], scale(charge, -1)
             if after:
                 yield *after[0][1:], charge
+
+    def have_other_users(self, pods: Iterable[Pod], ended: Container[PodUid]) -> bool:
+        """Whether a claim of these pods that a queue is charged for has users besides the `ended` ones."""
+        names = (name for pod in pods for name in _named(pod) if name in self._users)
+        return any(user.uid not in ended for name in names for user, _, _ in self._users[name][1])
 
     def released(self, pods: Iterable[Pod], queue: QueueName, ended: Container[PodUid]) -> Resources:
         """What the queue is to be charged again for claims of these pods, for which no pod of it is charged

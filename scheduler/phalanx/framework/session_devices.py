@@ -1,7 +1,7 @@
 """The devices of one session: how many pods each node has devices for, and which devices they get."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Final
 
@@ -437,16 +437,19 @@ class SessionDevices:
         """The pools of which the node can use devices."""
         return frozenset(pool.id for pool in self._state.node_pools.of(node))
 
-    def freed_by(self, pods: Sequence[Pod]) -> dict[NodeName, frozenset[DeviceUse]]:
-        """All devices that are free when these pods have ended as well, for the keys that change.
+    def freed_by(
+        self, pods: Sequence[Pod], ended: Container[PodUid] = ()
+    ) -> dict[NodeName, frozenset[DeviceUse]]:
+        """All devices that are free when these pods have ended as well as `ended` ones, for keys that change.
 
         Those of a claim that other pods use too stay in use.
         """
-        ended = {pod.uid for pod in pods}
+        gone = {pod.uid for pod in pods}
         found: dict[NodeName, frozenset[DeviceUse]] = {}
         for pod in pods:
             for claim in self._claims(pod) if pod.device_claims else ():
-                if claim.allocation is not None and ended.issuperset(claim.reserved_for):
+                is_unused = all(user in gone or user in ended for user in claim.reserved_for)
+                if claim.allocation is not None and is_unused:
                     local = NodeName(claim.allocation.nodes.only_node or EVERYWHERE)
                     for key, devices in self.by_place(local, devices_of((claim.allocation,))):
                         before = found.get(key, self._changes.freed.get(key, NONE_TAKEN))

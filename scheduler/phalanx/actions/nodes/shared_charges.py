@@ -10,8 +10,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from phalanx.framework.charges import shared_charges
 from phalanx.framework.session import Session
+from phalanx.model.charges import shared_charges
 from phalanx.model.gangs import Gang
 from phalanx.model.resources import NONE, PODS, Resources, add
 from phalanx.model.rules import Budget, Rule

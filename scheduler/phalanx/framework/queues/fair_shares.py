@@ -14,7 +14,6 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from phalanx.framework.charges import charged_for, have_charges, total_charges, total_requests
 from phalanx.framework.eligibility import Eligibility
 from phalanx.framework.minimum_members import pods_to_minimum
 from phalanx.framework.nodes.node_facts import NodeFacts
@@ -33,6 +32,7 @@ from phalanx.framework.queues.queue_tree import QueueTree
 from phalanx.framework.running_sums import RunningSums
 from phalanx.framework.session_devices import SessionDevices
 from phalanx.limits import AMOUNT_MAX
+from phalanx.model.charges import charged_for, have_charges, total_charges, total_requests
 from phalanx.model.gangs import Gang
 from phalanx.model.names import NodeName, QueueName, ShapeKey
 from phalanx.model.nodes import NodeState
