@@ -11,7 +11,7 @@ from phalanx.model.devices.pools import DeviceId
 from phalanx.model.gangs import Gang
 from phalanx.model.names import NodeName, PodUid, QueueName
 from phalanx.model.pods import ClaimCharge, Pod
-from phalanx.model.resources import NONE, Resources, scale, sum_of
+from phalanx.model.resources import NONE, Resources, scale
 
 
 class ClaimCharges:
@@ -100,18 +100,38 @@ class ClaimCharges:
         names = (name for pod in pods for name in _named(pod) if name in self._users)
         return any(user.uid not in ended for name in names for user, _, _ in self._users[name][1])
 
-    def released(self, pods: Iterable[Pod], queue: QueueName, ended: Container[PodUid]) -> Resources:
+    def released(
+        self, pods: Iterable[Pod], queue: QueueName, ended: Container[PodUid]
+    ) -> dict[str, Resources]:
         """What the queue is to be charged again for claims of these pods, for which no pod of it is charged
-        once the `ended` ones are gone."""
-        pods, found = tuple(pods), []
+        once the `ended` ones are gone; by claim."""
+        pods, found = tuple(pods), dict[str, Resources]()
         counted = {each.claim for pod in pods for each in pod.charges}
         named = dict.fromkeys(name for pod in pods for name in _named(pod) if name not in counted)
         names = [name for name in named if self._queues.get(name) == queue]
-        for charge, users in map(self._users.__getitem__, names):
-            left = next((each for each in users if each[0].uid not in ended), None)
-            if left is None or left[1] != queue:
-                found.append(charge)
-        return sum_of(found) if found else NONE
+        for name in names:
+            left = self.users(name, ended)
+            if not left or left[0][0] != queue:
+                found[name] = self._users[name][0]
+        return found
+
+    def users(self, name: str, ended: Container[PodUid]) -> list[tuple[QueueName, NodeName]]:
+        """Queues and nodes of the pods that use a claim once the `ended` ones are gone: the first is charged.
+        None for a claim that no queue is charged for."""
+        users = self._users[name][1] if name in self._users else ()
+        return [(queue, node) for pod, queue, node in users if pod.uid not in ended]
+
+    def amounts(self, name: str) -> Resources:
+        """What a queue is charged for the claim of this name."""
+        claim = self._state.claim(*name.split("/"))
+        return dict(charge_of(claim, self._devices.classes)) if claim is not None else NONE
+
+    @cached_property
+    def of_several_queues(self) -> tuple[str, ...]:
+        """The claims that placed pods of several queues use."""
+        return tuple(
+            name for name, (_, users) in self._users.items() if len({queue for _, queue, _ in users}) > 1
+        )
 
     @cached_property
     def _users(self) -> dict[str, tuple[Resources, list[tuple[Pod, QueueName, NodeName]]]]:
