@@ -129,6 +129,8 @@ class ClaimCharges:
     @cached_property
     def of_several_queues(self) -> tuple[str, ...]:
         """The claims that placed pods of several queues use."""
+        if not self._devices.claims:
+            return ()
         return tuple(
             name for name, (_, users) in self._users.items() if len({queue for _, queue, _ in users}) > 1
         )
