@@ -115,7 +115,7 @@ class ClaimCharges:
                 found[name] = self._users[name][0]
         return found
 
-    def users(self, name: str, ended: Container[PodUid]) -> list[tuple[QueueName, NodeName]]:
+    def users(self, name: str, ended: Container[PodUid] = ()) -> list[tuple[QueueName, NodeName]]:
         """Queues and nodes of the pods that use a claim once the `ended` ones are gone: the first is charged.
         None for a claim that no queue is charged for."""
         users = self._users[name][1] if name in self._users else ()

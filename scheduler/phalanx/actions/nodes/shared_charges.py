@@ -25,10 +25,20 @@ _FOR_SHARED: Final = " for claims that pods share"
 """The end of the names of budgets that let no pod be placed."""
 
 
+class _Claims(Struct, frozen=True):
+    """Claims that a limit may have to count otherwise than usage does."""
+
+    own: Mapping[str, Resources]
+    """Those of the gang that its queue is not charged for."""
+    names: tuple[str, ...]
+    booked: Mapping[str, Sequence[QueueName]]
+    """The queues that this session has charged for each claim."""
+
+
 class _Counted(Struct, frozen=True):
     """What a budget has less for claims that pods share."""
 
-    needed: Resources = NONE
+    needed: Resources
     """For claims of the gang that it does not count yet."""
     others: Resources = NONE
     """For other claims; negative where it counts one twice."""
@@ -53,8 +63,8 @@ def _claims_of(gang: Gang, session: Session) -> dict[str, Resources]:
 
 def with_shared_charges(rules: tuple[Rule, ...], gang: Gang, session: Session) -> tuple[Rule, ...]:
     """The rules, with what budgets have left beside the claims that pods share."""
-    own, charges = _claims_of(gang, session), session.devices.needs.charges
-    if not own and not session.ledger.claims and not charges.of_several_queues:
+    claims = _claims(gang, session)
+    if not claims.names:
         return rules
     found: list[Rule] = []
     exceeded: list[Rule] = []
@@ -62,7 +72,7 @@ def with_shared_charges(rules: tuple[Rule, ...], gang: Gang, session: Session) -
         if not isinstance(rule, Budget):
             found.append(rule)
             continue
-        counted = _counted(rule, own, session)
+        counted = _counted(rule, claims, session)
         left = _less(rule, counted.others)
         found.append(_less(left, counted.needed))
         if any(amount > left.remaining.get(name, amount) for name, amount in counted.needed.items()):
@@ -70,43 +80,43 @@ def with_shared_charges(rules: tuple[Rule, ...], gang: Gang, session: Session) -
     return (*found, *exceeded)
 
 
-def _counted(rule: Budget, own: Mapping[str, Resources], session: Session) -> _Counted:
+def _claims(gang: Gang, session: Session) -> _Claims:
+    charges, own = session.devices.needs.charges, _claims_of(gang, session)
+    booked: dict[str, list[QueueName]] = {}
+    for (queue, claim), is_booked in session.ledger.claims.items():
+        if is_booked:
+            booked.setdefault(claim, []).append(queue)
+    twice = [claim for claim, queues in booked.items() if len(queues) > 1 or charges.users(claim)]
+    return _Claims(own, tuple(sorted({*own, *twice, *charges.of_several_queues})), booked)
+
+
+def _counted(rule: Budget, claims: _Claims, session: Session) -> _Counted:
     if rule.queue is None:
-        return _Counted(needed=sum_of(own.values()))
-    charges = session.devices.needs.charges
-    booked = {claim for (_, claim), is_booked in session.ledger.claims.items() if is_booked}
+        return _Counted(sum_of(claims.own.values()))
     needed, others = list[Resources](), list[Resources]()
-    for name in sorted({*own, *booked, *charges.of_several_queues}):
-        amounts = own.get(name) or charges.amounts(name)
-        if not amounts.keys().isdisjoint(rule.remaining):
-            is_needed, times = _times(rule, name, session)
-            if name in own and is_needed:
-                needed.append(amounts)
-            elif times:
-                others.append(scale(amounts, times))
+    for name in claims.names:
+        amounts = claims.own.get(name) or session.devices.needs.charges.amounts(name)
+        if amounts.keys().isdisjoint(rule.remaining):
+            continue
+        is_new, times = _times(rule, name, claims, session)
+        if is_new and name in claims.own:
+            needed.append(amounts)
+        elif times:
+            others.append(scale(amounts, times))
     return _Counted(sum_of(needed), sum_of(others))
 
 
-def _times(rule: Budget, name: str, session: Session) -> tuple[bool, int]:
-    """Whether the budget does not count the claim, which no pods below its queue use; else how often it must
-    count the claim besides."""
+def _times(rule: Budget, name: str, claims: _Claims, session: Session) -> tuple[bool, int]:
+    """Whether no pods below the queue of the rule use the claim; and how often it must be counted besides."""
     used = [
         _is_below(queue, rule, session) and (rule.nodes is None or node in rule.nodes)
         for queue, node in session.devices.needs.charges.users(name, session.assumed_ended)
     ]
-    booked = [] if rule.nodes is not None else _booked_below(name, rule, session)
-    counted = int(used[:1] == [True]) + len(booked)
-    return not any(used) and not booked, int(any(used) or bool(booked)) - counted
-
-
-def _booked_below(name: str, rule: Budget, session: Session) -> Sequence[QueueName]:
-    """The queues below that of the rule that this session has charged for the claim."""
-    claims = session.ledger.claims
-    return [
-        queue
-        for (queue, claim), is_booked in claims.items()
-        if is_booked and claim == name and _is_below(queue, rule, session)
-    ]
+    booked = claims.booked.get(name, ()) if rule.nodes is None else ()
+    started = sum(_is_below(queue, rule, session) for queue in booked)
+    counted = int(used[:1] == [True]) + started
+    is_used = any(used) or started > 0
+    return not is_used, int(is_used) - counted
 
 
 def _is_below(queue: QueueName, rule: Budget, session: Session) -> bool:
@@ -128,6 +138,6 @@ def exceeded_budget(rule: Rule, gang: Gang, session: Session) -> tuple[Budget, R
     name = rule.name.removesuffix(_FOR_SHARED)
     for found in session.hooks.rules(gang):
         if found.name == name and isinstance(found, Budget):
-            counted = _counted(found, _claims_of(gang, session), session)
+            counted = _counted(found, _claims(gang, session), session)
             return _less(found, counted.others), counted.needed
     return None
