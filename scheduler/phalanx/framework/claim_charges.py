@@ -95,11 +95,6 @@ class ClaimCharges:
             if after:
                 yield *after[0][1:], charge
 
-    def have_other_users(self, pods: Iterable[Pod], ended: Container[PodUid]) -> bool:
-        """Whether a claim of these pods that a queue is charged for has users besides the `ended` ones."""
-        names = (name for pod in pods for name in _named(pod) if name in self._users)
-        return any(user.uid not in ended for name in names for user, _, _ in self._users[name][1])
-
     def released(
         self, pods: Iterable[Pod], queue: QueueName, ended: Container[PodUid]
     ) -> dict[str, Resources]:

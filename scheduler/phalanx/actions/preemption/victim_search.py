@@ -6,7 +6,6 @@ preemption problem does not model is violated, more victims are added by trial, 
 the unnecessary ones are removed. Soft limits are exceeded only if no set of victims respects them.
 """
 
-from collections import Counter
 from collections.abc import Collection, Hashable, Iterator, Sequence
 from typing import Final
 
@@ -205,8 +204,7 @@ class VictimSearch:
         """The plan with the cheapest of these candidates, or the one that a trial finds.
 
         If victims have anti-affinity to the demand, the first choice may use the nodes that they leave. The
-        second choice uses only nodes that are eligible now. At last, candidates are left out whose claims
-        have other users: these would be charged for the claims, and the devices would stay in use.
+        second choice uses only nodes that are eligible now.
         """
         problem = self._problem(demand, candidates)
         choice = self._choose(problem, candidates)
@@ -217,23 +215,7 @@ class VictimSearch:
             other = self._choose(self._problem(demand, candidates, with_unblocked_nodes=False), candidates)
             if other is not None:
                 plan = self._checked(demand, candidates, problem, replace(other, bound=choice.bound))
-        plan = plan or self._plan_by_trial(demand, candidates, problem, choice)
-        if plan is None:
-            others = self._without_other_users(candidates.victims)
-            if len(others) < len(candidates.victims):
-                return self._plan_with(demand, replace(candidates, victims=others))
-        return plan
-
-    def _without_other_users(self, victims: Sequence[Victim]) -> list[Victim]:
-        """The victims whose claims only pods of these victims use."""
-        charges, every = self._session.devices.needs.charges, Counter(each.gang.id for each in victims)
-        left, count = list(victims), 0
-        while len(left) != count:
-            count, ended = len(left), {pod.uid for each in left for pod in each.pods}
-            left = [each for each in left if not charges.have_other_users(each.pods, ended)]
-            parts = Counter(each.gang.id for each in left)
-            left = [each for each in left if not each.whole or parts[each.gang.id] == every[each.gang.id]]
-        return left
+        return plan or self._plan_by_trial(demand, candidates, problem, choice)
 
     def _problem(
         self, demand: Demand, candidates: VictimCandidates, *, with_unblocked_nodes: bool = True
