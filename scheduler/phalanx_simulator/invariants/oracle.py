@@ -149,7 +149,7 @@ class Oracle:
         return used
 
     def _counted_by_limit(self, queue: str, queues: Mapping[str, Object]) -> dict[str, int]:
-        """As usage, but with each claim that the pods use, whoever is charged for it."""
+        """As usage, but with each claim that the pods use, also if another queue is charged for it."""
         used, pods = self._held_below(queue, queues)
         for users, devices in self.claims.by_users():
             _add(used, devices if not users.isdisjoint(pods) else {})
