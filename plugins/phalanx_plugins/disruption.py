@@ -17,11 +17,11 @@ recovery of the gang itself.
 
 from collections.abc import Collection
 
-from phalanx.framework.charges import charged_for, total_charges
 from phalanx.framework.plugin import NEVER, Plugin
 from phalanx.framework.queues.guarantees import below_common_ancestor
 from phalanx.framework.queues.protected_gangs import start_time
 from phalanx.framework.view import SessionView
+from phalanx.model.charges import charged_for, total_charges
 from phalanx.model.gangs import Gang
 from phalanx.model.queues import Queue, max_min_runtime_ms
 from phalanx.model.resources import Resources

@@ -12,11 +12,11 @@ for that. Surplus members are placed only within the guarantee.
 
 from collections.abc import Iterable, Iterator
 
-from phalanx.framework.charges import charged_for, plus_devices, total_charges, total_requests
 from phalanx.framework.plugin import Plugin
 from phalanx.framework.queues.ledger import Account
 from phalanx.framework.states import PodState
 from phalanx.framework.view import SessionView
+from phalanx.model.charges import charged_for, plus_devices, total_charges, total_requests
 from phalanx.model.gangs import Gang
 from phalanx.model.names import NodeName, QueueName
 from phalanx.model.queues import Queue

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from msgspec import Struct
-from phalanx.framework.charges import charged_for
 from phalanx.framework.plugin import Plugin
 from phalanx.framework.view import SessionView
+from phalanx.model.charges import charged_for
 from phalanx.model.gangs import Gang
 from phalanx.model.gpu_shares import GPU_MEMORY, GPU_SHARE, WHOLE_DEVICE, requests_share
 from phalanx.model.pods import Pod, PodPhase

@@ -11,9 +11,9 @@ from msgspec import structs
 from phalanx.actions.consolidation.movable_gangs import demand_of_recreated
 from phalanx.actions.nodes.shared_charges import shared_by
 from phalanx.cache.events import Applied, Assumed, Deleted
-from phalanx.framework.charges import total_charges
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.session import Session
+from phalanx.model.charges import total_charges
 from phalanx.model.decisions import CycleResult
 from phalanx.model.memory import Memory
 from phalanx.model.reasons import Reason
@@ -258,7 +258,7 @@ def test_devices_of_two_classes_with_one_resource_are_one_capacity() -> None:
 
 
 def test_devices_that_several_nodes_can_use_do_not_reduce_other_shares() -> None:
-    """How many there are is not known to shares, so that they must not keep a queue from cores."""
+    """They must not keep a queue from cores."""
     spec: Parts = {
         "driver": "nic",
         "allNodes": True,
@@ -268,7 +268,7 @@ def test_devices_that_several_nodes_can_use_do_not_reduce_other_shares() -> None
     play = Play(queue("q"), *EIGHT, nics, *claiming("g", 1, exactly(of="nic")))
     found = play.decide()
     assert len(found.placements) == 1
-    assert found.queues["q"].fair_share == {"cpu": 1000, "pods": 1}
+    assert found.queues["q"].fair_share == {"cpu": 1000, f"{IMPLICIT}nic": 1, "pods": 1}
     assert found.queues["q"].allocated == {"cpu": 1000, f"{IMPLICIT}nic": 1, "pods": 1}
 
 

@@ -246,18 +246,6 @@ def test_a_claim_that_another_queue_is_charged_for_must_fit_into_the_limit() -> 
     assert reasons(play) == [Reason.ABOVE_QUEUE_LIMIT]
 
 
-@pytest.mark.parametrize(("limit", "starts"), [(7, 0), (8, 1)])
-def test_a_claim_of_another_queue_must_fit_beside_it_into_the_limit_of_their_parent(
-    limit: int, starts: int
-) -> None:
-    queues = (limited(limit, "top"), queue(parent="top"), queue("r", parent="top"))
-    play = Play(*queues, *EIGHT, claim("c", exactly(4)), *claiming("g", 1, shared="c"))
-    assert len(play.place()) == 1
-    play.apply(*claiming("h", 1, shared="c", queue="r"))
-    assert len(play.place()) == starts
-    assert (used(play), used(play, "r")) == (4, 0)
-
-
 def gang_with_allocated_claims(name: str, *counts: int, users: tuple[str, ...] = ()) -> list[Applied]:
     """Each member names a claim that has so many devices of one node already; `users` are reserved for it."""
     found = [written("PodGroup", name, spec={"minMember": len(counts), "queue": "q"})]

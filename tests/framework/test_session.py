@@ -1,12 +1,12 @@
 """Session and statement: changes, roll back, and forbidden transitions."""
 
 import pytest
-from phalanx.framework.charges import total_requests
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.session import Session
 from phalanx.framework.statement import DoesNotFit, Statement
 from phalanx.framework.states import GANG_TRANSITIONS, POD_TRANSITIONS, GangState, IllegalTransition, PodState
 from phalanx.model.api.pod_groups import Disruption
+from phalanx.model.charges import total_requests
 from phalanx.model.decisions import Certificate
 from phalanx.model.gangs import Gang
 from phalanx.model.gpu_shares import GPU_SHARE, device_name

@@ -29,9 +29,9 @@ from phalanx.actions.preemption.nominations import nominate
 from phalanx.actions.preemption.victims import assume_terminated
 from phalanx.actions.problems.held_devices import in_order
 from phalanx.actions.reservations.reservations import hold
-from phalanx.framework.charges import total_requests
 from phalanx.framework.session import Session
 from phalanx.limits import MOVE_DETERMINISTIC_LIMIT
+from phalanx.model.charges import total_requests
 from phalanx.model.decisions import EvictionReason
 from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.memory import Move, MovedGang, MovePlan, Nomination

@@ -4,12 +4,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, Generic, TypeVar
 
 from phalanx.limits import AMOUNT_MAX
+from phalanx.model.charges import charged_for
 from phalanx.model.conversion.pod_groups import GangKey, is_foreign
 from phalanx.model.gangs import Gang
 from phalanx.model.gpu_shares import pod_usage
 from phalanx.model.names import NodeName, QueueName, ShapeKey
 from phalanx.model.pods import ClaimCharge, Pod
-from phalanx.model.resources import NONE, Resources, add, scale
+from phalanx.model.resources import NONE, Resources, scale
 
 K = TypeVar("K", bound=str)
 
@@ -120,7 +121,7 @@ class QueueUsage:
                 if pod.node is not None and pod.scheduler_name == self._scheduler_name and pod.holds_node:
                     at = (gang.queue, pod.node, pod.shape.key, pod.charges)
                     known = held.get(at)
-                    held[at] = (known[0] + 1, known[1]) if known is not None else (1, _charged(pod))
+                    held[at] = (known[0] + 1, known[1]) if known is not None else (1, charged_for(pod))
         return held
 
     def _add(self, queue: QueueName, node: NodeName, amounts: Resources) -> None:
@@ -132,14 +133,6 @@ class QueueUsage:
         self._views.pop(queue, None)
         if not self._ledgers[queue]:
             del self._ledgers[queue]
-
-
-def _charged(pod: Pod) -> Resources:
-    """What a queue is charged for a pod: its requests, and devices of claims."""
-    amounts = pod.shape.requests
-    for each in pod.charges:
-        amounts = add(amounts, dict(each.amounts))
-    return amounts
 
 
 OF_NODES: Final = ("DaemonSet", "Node")

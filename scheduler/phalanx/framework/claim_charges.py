@@ -1,53 +1,27 @@
-"""What queues are charged for claims to devices in a session, and what nodes have of these resources."""
+"""What queues are charged for claims to devices in a session."""
 
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
-from phalanx.model.devices.charges import Amounts, charge_of, charged_as, most_of
-from phalanx.model.devices.claims import Claim, ClaimSpec, DeviceClass
+from phalanx.model.charges import own_charges
+from phalanx.model.devices.charges import Amounts, charge_of, most_of
+from phalanx.model.devices.claims import Claim, ClaimSpec
 from phalanx.model.devices.cluster import ClusterDevices, DeviceState
-from phalanx.model.devices.pools import Inventory
+from phalanx.model.devices.pools import DeviceId
 from phalanx.model.gangs import Gang
 from phalanx.model.names import NodeName, PodUid, QueueName
-from phalanx.model.nodes import Node
 from phalanx.model.pods import ClaimCharge, Pod
-from phalanx.model.resources import NONE, Resources, scale, sum_of
-
-
-class DeviceCounts:
-    """The devices of nodes by the resource that they count as. It is kept from session to session."""
-
-    def __init__(self) -> None:
-        self._of: tuple[Inventory, Mapping[str, DeviceClass], tuple[str, ...]] | None = None
-        self._nodes: dict[NodeName, tuple[Node, Resources]] = {}
-
-    def on(self, nodes: Iterable[Node], names: tuple[str, ...], state: DeviceState) -> Iterator[Resources]:
-        """For each node the devices that only it can use, of resources that it does not list."""
-        known, classes = self._of, state.devices.classes
-        if known is None or known[0] is not state.inventory or known[1] is not classes or known[2] != names:
-            self._of, self._nodes = (state.inventory, classes, names), {}
-        by_name: dict[str, list[str]] = {}
-        for device_class in classes:
-            by_name.setdefault(charged_as(device_class, classes), []).append(device_class)
-        wanted = {name: tuple(by_name.get(name, ())) for name in names}
-        for node in nodes:
-            found = self._nodes.get(node.name)
-            if found is None or found[0] is not node:
-                found = self._nodes[node.name] = (node, state.counted(node, wanted))
-            yield found[1]
+from phalanx.model.resources import NONE, Resources, scale
 
 
 class ClaimCharges:
     """The charges of one session."""
 
-    def __init__(
-        self, devices: ClusterDevices, state: DeviceState, gangs: Collection[Gang], counts: DeviceCounts
-    ) -> None:
-        """`gangs` are all of the snapshot. `counts` are kept from session to session."""
+    def __init__(self, devices: ClusterDevices, state: DeviceState, gangs: Collection[Gang]) -> None:
+        """`gangs` are all of the snapshot."""
         self._devices = devices
         self._state = state
         self._gangs = gangs
-        self._counts = counts
         self._known: dict[tuple[str, QueueName], tuple[ClaimCharge, ...]] = {}
         self._names: tuple[int, tuple[str, ...]] = (-1, ())
 
@@ -121,18 +95,40 @@ class ClaimCharges:
             if after:
                 yield *after[0][1:], charge
 
-    def released(self, pods: Iterable[Pod], queue: QueueName, ended: Container[PodUid]) -> Resources:
+    def released(
+        self, pods: Iterable[Pod], queue: QueueName, ended: Container[PodUid]
+    ) -> dict[str, Resources]:
         """What the queue is to be charged again for claims of these pods, for which no pod of it is charged
-        once the `ended` ones are gone."""
-        pods, found = tuple(pods), []
+        once the `ended` ones are gone; by claim."""
+        pods, found = tuple(pods), dict[str, Resources]()
         counted = {each.claim for pod in pods for each in pod.charges}
         named = dict.fromkeys(name for pod in pods for name in _named(pod) if name not in counted)
         names = [name for name in named if self._queues.get(name) == queue]
-        for charge, users in map(self._users.__getitem__, names):
-            left = next((each for each in users if each[0].uid not in ended), None)
-            if left is None or left[1] != queue:
-                found.append(charge)
-        return sum_of(found) if found else NONE
+        for name in names:
+            left = self.users(name, ended)
+            if not left or left[0][0] != queue:
+                found[name] = self._users[name][0]
+        return found
+
+    def users(self, name: str, ended: Container[PodUid] = ()) -> list[tuple[QueueName, NodeName]]:
+        """Queues and nodes of the pods that use a claim once the `ended` ones are gone: the first is charged.
+        None for a claim that no queue is charged for."""
+        users = self._users[name][1] if name in self._users else ()
+        return [(queue, node) for pod, queue, node in users if pod.uid not in ended]
+
+    def amounts(self, name: str) -> Resources:
+        """What a queue is charged for the claim of this name."""
+        claim = self._state.claim(*name.split("/"))
+        return dict(charge_of(claim, self._devices.classes)) if claim is not None else NONE
+
+    @cached_property
+    def of_several_queues(self) -> tuple[str, ...]:
+        """The claims that placed pods of several queues use."""
+        if not self._devices.claims:
+            return ()
+        return tuple(
+            name for name, (_, users) in self._users.items() if len({queue for _, queue, _ in users}) > 1
+        )
 
     @cached_property
     def _users(self) -> dict[str, tuple[Resources, list[tuple[Pod, QueueName, NodeName]]]]:
@@ -172,10 +168,25 @@ class ClaimCharges:
             self._names = (len(self._known), tuple(sorted(found)))
         return self._names[1]
 
-    def devices_on(self, nodes: Iterable[Node], names: tuple[str, ...]) -> Iterator[Resources]:
-        """For each node the devices that only it can use, by the resource that claims to them count as, of
-        resources that the node does not list."""
-        return self._counts.on(nodes, names, self._state)
+    def devices_of(self, nodes: Container[NodeName]) -> Iterator[tuple[str, DeviceId]]:
+        """The devices of claims that queues are charged for on these nodes, and of extended resources of pods
+        there, each with the resource that it counts as."""
+        for gang in self._gangs:
+            for pod in gang.members if gang.claims_devices else ():
+                if pod.node is None or not pod.holds_node or NodeName(pod.node) not in nodes:
+                    continue
+                for each in pod.charges:
+                    claim = self._state.claim(*each.claim.split("/")) if each.claim else None
+                    yield from _devices_as((name for name, _ in each.amounts), claim)
+                if pod.extended is not None:
+                    names = (*pod.extended.resources, *own_charges(pod))
+                    yield from _devices_as(names, self._state.special(pod.uid))
+
+
+def _devices_as(names: Iterable[str], claim: Claim | None) -> Iterator[tuple[str, DeviceId]]:
+    if claim is not None and claim.allocation is not None:
+        for name in names:
+            yield from ((name, each.device) for each in claim.allocation.devices)
 
 
 def _named(pod: Pod) -> Iterator[str]:

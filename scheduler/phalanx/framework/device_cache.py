@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from phalanx.framework.claim_charges import DeviceCounts
+from phalanx.framework.device_counts import DeviceCounts
 from phalanx.framework.extended_nodes import ExtendedNodes
 from phalanx.framework.settled_gangs import SettledGangs
 from phalanx.model.devices.claims import ClaimSpec, DeviceClass

@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.msgpack import Encoder
 from msgspec.structs import replace
 
-from phalanx.framework.claim_charges import ClaimCharges, DeviceCounts
+from phalanx.framework.claim_charges import ClaimCharges
 from phalanx.framework.claim_users import ClaimUsers
 from phalanx.framework.settled_gangs import SettledGangs
 from phalanx.framework.shared_choices import SharedUse, SharedUser
@@ -88,12 +88,11 @@ class DeviceNeeds:
         gangs: Collection[Gang],
         matcher: Matcher,
         settled: SettledGangs,
-        counts: DeviceCounts,
         now: int = 0,
         moved: frozenset[PodUid] = frozenset(),
     ) -> None:
-        """`gangs` are all of the snapshot, and `now` is its time. `settled` and `counts` are kept from
-        session to session. `moved`: pods of gangs that are being moved."""
+        """`gangs` are all of the snapshot, and `now` is its time. `settled` is kept from session
+        to session. `moved`: pods of gangs that are being moved."""
         self.users: Final = ClaimUsers(gangs)
         self._moved = moved
         self._settled = settled
@@ -106,7 +105,7 @@ class DeviceNeeds:
         self._shapes: dict[tuple[ShapeKey, str], PodShape] = {}
         self._problems: dict[ClaimSpec, Objection | None] = {}
         self._uses: dict[tuple[Users, ...], SharedUse] = {}
-        self.charges: Final = ClaimCharges(devices, state, gangs, counts)
+        self.charges: Final = ClaimCharges(devices, state, gangs)
         """What queues are charged for claims."""
 
     def of(self, shape: PodShape) -> Need:

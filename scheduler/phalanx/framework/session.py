@@ -8,7 +8,6 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from phalanx.framework.charges import total_charges
 from phalanx.framework.config import ConfigError, SchedulerConfig
 from phalanx.framework.eligibility import Eligibility, evaluate
 from phalanx.framework.evictions import preempted
@@ -38,6 +37,7 @@ from phalanx.framework.states import GangState, PodState, check_gang_transition,
 from phalanx.framework.volume_classes import VolumeClasses
 from phalanx.framework.volume_supply import VolumeSupply
 from phalanx.model.attach_limits import NodeDrivers
+from phalanx.model.charges import total_charges
 from phalanx.model.decisions import Evict, Placement
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import Memory

@@ -1,7 +1,7 @@
 """The devices of one session: how many pods each node has devices for, and which devices they get."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Final
 
@@ -18,6 +18,7 @@ from phalanx.framework.claiming_pods import (
 )
 from phalanx.framework.device_cache import DeviceCache
 from phalanx.framework.device_changes import DeviceChanges, Granting
+from phalanx.framework.device_counts import SessionCounts
 from phalanx.framework.device_needs import DeviceNeeds, Need
 from phalanx.framework.device_supply import DevicesNow, DeviceSupply, Wanted
 from phalanx.framework.mixed_devices import MixedDevices
@@ -43,6 +44,7 @@ from phalanx.model.devices.limits import CLAIM_SEARCH_DEVICES_MAX
 from phalanx.model.devices.pod_claims import Unresolved, own_claims
 from phalanx.model.devices.pools import PoolId
 from phalanx.model.devices.shared_claims import of_one_node
+from phalanx.model.devices.shared_pools import SharedPools
 from phalanx.model.devices.slots import Slots
 from phalanx.model.devices.special_claims import claim_on, spec_of
 from phalanx.model.devices.uses import DeviceUse
@@ -93,8 +95,10 @@ class SessionDevices:
         """Gangs whose solved placement was not made: their claims cannot all have devices there."""
         moved = frozenset(pod for each in snapshot.memory.moves.values() for pod in each.pods)
         self.needs: Final = DeviceNeeds(
-            devices, self._state, gangs, cache.matcher, cache.settled, cache.counts, snapshot.now, moved
+            devices, self._state, gangs, cache.matcher, cache.settled, snapshot.now, moved
         )
+        self.counts: Final = SessionCounts(cache.counts, self._state, lambda: self._shared_pools)
+        """How many devices there are, for queues."""
         choices = SharedChoices(self._state, nodes, capacity, self._own_devices, changes.shared)
         changed = (self._all_taken, self._all_freed)
         self.shared: Final = SharedDevices(choices, self.needs, changed)
@@ -247,9 +251,14 @@ class SessionDevices:
     @cached_property
     def supply(self) -> DeviceSupply:
         """What several nodes have together."""
+        return DeviceSupply(
+            self._shared_pools, lambda: DevicesNow(self._state, self._all_taken(), self._all_freed())
+        )
+
+    @cached_property
+    def _shared_pools(self) -> SharedPools:
         nodes = tuple([state.node for state in self._nodes.values()])
-        pools = self._cache.shared_pools(self._state, nodes)
-        return DeviceSupply(pools, lambda: DevicesNow(self._state, self._all_taken(), self._all_freed()))
+        return self._cache.shared_pools(self._state, nodes)
 
     def at_most(self, need: Need) -> int | None:
         """No more pods with this need have devices together; None if that is not bounded."""
@@ -428,16 +437,19 @@ class SessionDevices:
         """The pools of which the node can use devices."""
         return frozenset(pool.id for pool in self._state.node_pools.of(node))
 
-    def freed_by(self, pods: Sequence[Pod]) -> dict[NodeName, frozenset[DeviceUse]]:
-        """All devices that are free when these pods have ended as well, for the keys that change.
+    def freed_by(
+        self, pods: Sequence[Pod], ended: Container[PodUid] = ()
+    ) -> dict[NodeName, frozenset[DeviceUse]]:
+        """All devices that are free when these pods have ended as well as `ended` ones, for keys that change.
 
         Those of a claim that other pods use too stay in use.
         """
-        ended = {pod.uid for pod in pods}
+        gone = {pod.uid for pod in pods}
         found: dict[NodeName, frozenset[DeviceUse]] = {}
         for pod in pods:
             for claim in self._claims(pod) if pod.device_claims else ():
-                if claim.allocation is not None and ended.issuperset(claim.reserved_for):
+                is_unused = all(user in gone or user in ended for user in claim.reserved_for)
+                if claim.allocation is not None and is_unused:
                     local = NodeName(claim.allocation.nodes.only_node or EVERYWHERE)
                     for key, devices in self.by_place(local, devices_of((claim.allocation,))):
                         before = found.get(key, self._changes.freed.get(key, NONE_TAKEN))

@@ -11,13 +11,7 @@ from typing import Any, Final, Protocol, Self
 
 from msgspec import Struct
 
-from phalanx.framework.charges import (
-    have_charges,
-    loads_with_devices,
-    total_charges,
-    total_requests,
-    without_marked,
-)
+from phalanx.framework.charges import loads_with_devices, without_marked
 from phalanx.framework.claiming_pods import Granted
 from phalanx.framework.device_changes import DeviceChanges
 from phalanx.framework.nodes.affinity import AffinityIndex
@@ -26,6 +20,7 @@ from phalanx.framework.queues.ledger import Account, Ledger
 from phalanx.framework.session_devices import NONE_TAKEN, SessionDevices
 from phalanx.framework.shared_choices import EVERYWHERE
 from phalanx.framework.states import GangState, PodState, check_gang_transition, check_pod_transition
+from phalanx.model.charges import have_charges, total_charges, total_requests
 from phalanx.model.decisions import Bind, Certificate, Evict, EvictionReason, Placement
 from phalanx.model.devices.uses import DeviceUse
 from phalanx.model.gangs import Gang
@@ -43,7 +38,7 @@ from phalanx.model.names import GangId, NodeName, PodUid, QueueName
 from phalanx.model.nodes import NodeState
 from phalanx.model.numa import is_numa_resource, zone_capacity
 from phalanx.model.pods import Assignments, Device, Pod
-from phalanx.model.resources import Resources, add, subtract
+from phalanx.model.resources import NONE, Resources, add, scale, subtract
 
 _NO_CLAIMS: Final[Granted] = {}
 _NO_LABELS: Final[Mapping[str, str]] = {}
@@ -299,13 +294,12 @@ class Statement:
                 self._give_free(node, without_marked(amounts))
         ledger = self._session.ledger
         for node, amounts in booked.items():
-            for account in ledger.accounts(queue, node):
-                self._set(ledger.amounts, account, subtract(ledger.amounts.get(account, {}), amounts))
+            self._book(queue, node, scale(amounts, -1))
         if any(pod.device_claims for pod in gone):
             charges = self._session.devices.needs.charges
             for name, node, amounts in charges.moved(gone, self._changes.ended) if booked else ():
                 self._book(name, node, amounts)
-            for key, devices in self._session.devices.freed_by(gone).items():
+            for key, devices in self._session.devices.freed_by(gone, self._changes.ended).items():
                 self._set_devices(self._changes.devices.freed, key, devices)
         for charge in ledger.charges_for(queue, gone):
             self._set(ledger.claims, charge, False)
@@ -322,9 +316,8 @@ class Statement:
         for node, amounts in usage.items():
             if node in self._session.nodes:
                 self._give_free(node, amounts)
-        ledger = self._session.ledger
         for account, amounts in budgets.items():
-            self._set(ledger.amounts, account, subtract(ledger.amounts.get(account, {}), amounts))
+            self._add_to(account, scale(amounts, -1))
 
     def roll_back(self) -> None:
         """Undo all changes of this statement. Later statements must have been rolled back before."""
@@ -379,9 +372,12 @@ class Statement:
         return devices
 
     def _book(self, queue: QueueName, node: NodeName, amounts: Resources) -> None:
-        ledger = self._session.ledger
-        for account in ledger.accounts(queue, node):
-            self._set(ledger.amounts, account, add(ledger.amounts.get(account, {}), amounts))
+        for account in self._session.ledger.accounts(queue, node):
+            self._add_to(account, amounts)
+
+    def _add_to(self, account: Account, amounts: Resources) -> None:
+        used = self._session.ledger.amounts
+        self._set(used, account, add(used.get(account, NONE), amounts))
 
     def _charge(
         self, queue: QueueName, assignments: Assignments, loads: Sequence[Resources]

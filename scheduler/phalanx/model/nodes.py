@@ -93,6 +93,10 @@ class Node(Struct, frozen=True, dict=True):
     from_devices: tuple[str, ...] = ()
     """Extended resources in `allocatable` that its devices provide. Set within a session."""
 
+    def lists(self, resource: str) -> bool:
+        """Whether the node itself offers the resource, not devices for claims."""
+        return bool(self.allocatable.get(resource)) and resource not in self.from_devices
+
     @property
     def is_ready(self) -> bool:
         """Whether its kubelet reports that it is ready. A node without the condition is ready."""

@@ -26,15 +26,24 @@ class ClaimCharges:
     def by_pod(self) -> dict[str, dict[str, int]]:
         """By UID of a pod, the devices that it is charged for, by name of the resource."""
         charged: dict[str, dict[str, int]] = {}
+        for claim, pods, amounts in self._used():
+            own = charged.setdefault(_first(pods, set(consumers_of(claim))), {})
+            for name, amount in amounts.items():
+                own[name] = own.get(name, 0) + amount
+        return charged
+
+    def by_users(self) -> list[tuple[set[str], dict[str, int]]]:
+        """The UIDs of the pods that use each claim, and its devices by name of the resource."""
+        return [({pod["metadata"]["uid"] for pod in pods}, amounts) for _, pods, amounts in self._used()]
+
+    def _used(self) -> Iterator[tuple[Object, list[Object], dict[str, int]]]:
+        """The claims with devices that count, the pods that use them, and the devices."""
         users = self._users() if next(iter(self._store.entries(DEVICE_CLAIMS)), None) is not None else {}
         for entry in self._store.entries(DEVICE_CLAIMS) if users else ():
             pods = users.get((entry.key.namespace, entry.key.name))
             amounts = dict(self.counted(entry.data))
             if pods and amounts:
-                own = charged.setdefault(_first(pods, set(consumers_of(entry.data))), {})
-                for name, amount in amounts.items():
-                    own[name] = own.get(name, 0) + amount
-        return charged
+                yield entry.data, pods, amounts
 
     def counted(self, claim: Object) -> Iterator[tuple[str, int]]:
         """The devices of a claim by name of the resource; none if it is not allocated."""

@@ -133,7 +133,7 @@ class Oracle:
         queues = self._queues()
         for name in path_of(queue, queues):
             limit = amounts_of(queues[name].get("limit") or {})
-            used = self.usage_of(name, queues) if limit else {}
+            used = self._counted_by_limit(name, queues) if limit else {}
             for resource, most in limit.items():
                 asked = sum((pod.charged or {}).get(resource, 0) for pod in pods)
                 if asked and (not has_no_holds or used.get(resource, 0) + asked > most):
@@ -141,20 +141,34 @@ class Oracle:
         return True
 
     def usage_of(self, queue: str, queues: Mapping[str, Object]) -> dict[str, int]:
-        """Resources that the pods of a queue and its descendants hold, and devices of their claims."""
+        """Resources that the pods of a queue and its descendants hold, and devices of claims that the queues
+        are charged for."""
+        used, pods = self._held_below(queue, queues)
+        for pod, devices in self.claims.by_pod().items():
+            _add(used, devices if pod in pods else {})
+        return used
+
+    def _counted_by_limit(self, queue: str, queues: Mapping[str, Object]) -> dict[str, int]:
+        """As usage, but with each claim that the pods use, also if another queue is charged for it."""
+        used, pods = self._held_below(queue, queues)
+        for users, devices in self.claims.by_users():
+            _add(used, devices if not users.isdisjoint(pods) else {})
+        return used
+
+    def _held_below(self, queue: str, queues: Mapping[str, Object]) -> tuple[dict[str, int], set[str]]:
+        """What the pods of a queue and its descendants request, and the UIDs of these pods."""
         used: dict[str, int] = {}
-        devices = self.claims.by_pod()
+        pods: set[str] = set()
         for gang in self._truth.gangs.values():
             members = [pod for pod in self._truth.members(gang.key) if pod.is_ours]
-            if not members or queue not in path_of(
+            if members and queue in path_of(
                 self.accounts.queue_of(self._truth.group_of(gang.key), members), queues
             ):
-                continue
-            for pod in members:
-                held = (pod.charged or {}, devices.get(pod.uid, {})) if pod.holds_node else ()
-                for resource, amount in (each for part in held for each in part.items()):
-                    used[resource] = used.get(resource, 0) + amount
-        return used
+                for pod in members:
+                    if pod.holds_node:
+                        pods.add(pod.uid)
+                        _add(used, pod.charged or {})
+        return used, pods
 
     def _place(
         self,
@@ -196,6 +210,11 @@ class Oracle:
         """The domains of the bound members: the other members must be placed there too."""
         nodes = [self._truth.nodes.get(pod.node) for pod in members if pod.holds_node]
         return {tuple(node.labels.get(label, "") for label in labels) for node in nodes if node is not None}
+
+
+def _add(total: dict[str, int], amounts: Mapping[str, int]) -> None:
+    for resource, amount in amounts.items():
+        total[resource] = total.get(resource, 0) + amount
 
 
 def path_of(queue: str, queues: Mapping[str, Object]) -> list[str]:

@@ -6,9 +6,10 @@ from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
-from phalanx.framework.charges import total_requests, without_marked
+from phalanx.framework.charges import without_marked
 from phalanx.framework.evictions import is_marked_for_eviction, surplus_members
 from phalanx.limits import MAX_MIN_RUNTIME_DEFAULT_MS
+from phalanx.model.charges import total_requests
 from phalanx.model.decisions import CycleResult, Evict, Placement
 from phalanx.model.gangs import Gang
 from phalanx.model.gpu_shares import pod_usage

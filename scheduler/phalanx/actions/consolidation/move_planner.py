@@ -26,9 +26,10 @@ from phalanx.actions.problems.joint_problem import solver_assignments
 from phalanx.actions.problems.placement import DemandPlacement, lacks_supply
 from phalanx.actions.problems.pod_assignment import assign_pods
 from phalanx.actions.problems.problem_builder import ProblemBuilder
-from phalanx.framework.charges import total_requests, with_marked_charges
+from phalanx.framework.charges import with_marked_charges
 from phalanx.framework.session import Session
 from phalanx.framework.statement import DoesNotFit, Statement, Usage
+from phalanx.model.charges import total_requests
 from phalanx.model.devices.uses import DeviceUse
 from phalanx.model.host_ports import offered, ports_of, with_ports
 from phalanx.model.names import GangId, NodeName, PodUid, QueueName

@@ -7,9 +7,9 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from phalanx.framework.charges import own_charges, total_charges, total_requests
 from phalanx.framework.evictions import Beneficiary
 from phalanx.framework.minimum_members import MissingMembers
+from phalanx.model.charges import own_charges, total_charges, total_requests
 from phalanx.model.gangs import Gang, kind_of
 from phalanx.model.names import PodUid
 from phalanx.model.pods import Pod, without_affinity_state

@@ -21,7 +21,6 @@ from typing import Any, Protocol
 from msgspec.structs import replace
 
 from phalanx.actions.demands.demand import Demand, Stage, beneficiary_of, restricted_to
-from phalanx.framework.charges import total_charges
 from phalanx.framework.evictions import Beneficiary
 from phalanx.framework.queues.division import IGNORED
 from phalanx.framework.queues.ledger import Account
@@ -29,6 +28,7 @@ from phalanx.framework.queues.queue_tree import QueueTree
 from phalanx.framework.queues.water_filling import dominant_share
 from phalanx.framework.session import Session
 from phalanx.framework.states import PodState
+from phalanx.model.charges import total_charges
 from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId, QueueName
 from phalanx.model.pods import Pod

@@ -6,7 +6,7 @@ from phalanx.actions import formatting
 from phalanx.actions.explanations import evidence
 from phalanx.actions.explanations.advice import Advice, Released
 from phalanx.actions.explanations.diagnoses import WAIT, Case, Diagnosis
-from phalanx.actions.nodes.shared_charges import exceeded_budget, is_about_shared_claims, shared_by
+from phalanx.actions.nodes.shared_charges import exceeded_budget, is_about_shared_claims
 from phalanx.model.reasons import Reason
 from phalanx.model.rules import Budget, Rule
 
@@ -43,13 +43,12 @@ def above_limit_of_shared_claims(case: Case, rule: Rule) -> Diagnosis | None:
 
 def _of(case: Case, rule: Rule) -> tuple[Budget, str, str] | None:
     """The budget, and what is needed and left of the resources of which it has too little."""
-    gang = case.demand.gang
-    budget = exceeded_budget(rule, gang, case.session) if is_about_shared_claims(rule) else None
-    if budget is None:
+    is_asked = is_about_shared_claims(rule)
+    found = exceeded_budget(rule, case.demand.gang, case.session) if is_asked else None
+    if found is None:
         return None
-    limited = {
-        name: amount for name, amount in shared_by(gang, case.session).items() if name in budget.remaining
-    }
+    budget, needed = found
+    limited = {name: amount for name, amount in needed.items() if name in budget.remaining}
     left = [formatting.amount(name, max(0, budget.remaining[name])) for name in limited]
     return budget, formatting.amounts(limited), formatting.listed(left)
 

@@ -12,12 +12,12 @@ from phalanx.actions.explanations import evidence, next_steps
 from phalanx.actions.explanations.advice import Advice
 from phalanx.actions.explanations.completions import Completions
 from phalanx.actions.explanations.evidence import UnlabelledNodes
-from phalanx.framework.charges import total_requests
 from phalanx.framework.device_supply import is_about_devices
 from phalanx.framework.nodes.cells import ReservedCell
 from phalanx.framework.nodes.topology import domain_name
 from phalanx.framework.session import Session
 from phalanx.limits import CAPACITY_HOLD_MS, SHOWN_NODES
+from phalanx.model.charges import total_requests
 from phalanx.model.gpu_shares import requests_share
 from phalanx.model.host_ports import port_texts
 from phalanx.model.nodes import TOPOLOGY_UNKNOWN

@@ -13,9 +13,9 @@ from msgspec.structs import replace
 from phalanx.actions.demands.demand import Demand, has_affinity_terms
 from phalanx.actions.problems.capacity_holders import CapacityHolder
 from phalanx.actions.problems.problem_builder import ProblemBuilder
-from phalanx.framework.charges import plus_devices
 from phalanx.framework.session import Session
 from phalanx.framework.states import PodState
+from phalanx.model.charges import plus_devices
 from phalanx.model.devices.cluster import without_allocations
 from phalanx.model.gangs import Gang, ancestor_chains
 from phalanx.model.gpu_shares import pod_usage, total_usage

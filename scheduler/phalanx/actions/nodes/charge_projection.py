@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from phalanx.framework.charges import have_charges, own_charges
+from phalanx.model.charges import have_charges, own_charges
 from phalanx.model.pods import Pod
 from phalanx.model.resources import Resources, add
 

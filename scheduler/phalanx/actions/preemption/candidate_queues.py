@@ -14,11 +14,11 @@ import msgspec
 from msgspec import Struct
 
 from phalanx.actions.demands.demand import Demand, beneficiary_of
-from phalanx.framework.charges import charged_for
 from phalanx.framework.evictions import Beneficiary, QueueEvictionLimit
 from phalanx.framework.plugin import NEVER
 from phalanx.framework.retry import digest_of_key
 from phalanx.framework.session import Session
+from phalanx.model.charges import charged_for
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import CandidateQueues
 from phalanx.model.names import GangId, NodeName, QueueName, ShapeKey

@@ -8,15 +8,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from phalanx.actions.nodes.fullness import devices_of
-from phalanx.framework.charges import (
-    have_charges,
-    marked_as_charged,
-    plus_devices,
-    total_charges,
-    with_marked_charges,
-)
+from phalanx.framework.charges import marked_as_charged, with_marked_charges
 from phalanx.framework.session import Session
 from phalanx.framework.statement import CapacityHold, Usage
+from phalanx.model.charges import have_charges, plus_devices, total_charges
 from phalanx.model.decisions import Bind
 from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.gpu_shares import is_node_part, requests_share, shape_usage, total_usage

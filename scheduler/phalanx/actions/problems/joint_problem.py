@@ -21,10 +21,10 @@ from phalanx.actions.nodes.pod_capacity import Vector
 from phalanx.actions.nodes.resource_projection import is_safety
 from phalanx.actions.problems.placement import DemandPlacement
 from phalanx.actions.problems.problem_builder import ProblemBuilder
-from phalanx.framework.charges import total_requests
 from phalanx.framework.device_supply import is_about_devices
 from phalanx.framework.session import Session
 from phalanx.framework.statement import DoesNotFit
+from phalanx.model.charges import total_requests
 from phalanx.model.gpu_shares import NO_DEVICES, Devices, Share, incompatible_shares, requests_share, share_of
 from phalanx.model.names import GangId, NodeName, PodUid, ShapeKey
 from phalanx.model.pods import Device, Pod

@@ -13,11 +13,11 @@ from msgspec import Struct
 from phalanx.actions.demands.demand import Demand
 from phalanx.actions.demands.demand_queue import rank_of
 from phalanx.actions.reservations.reservations import CapacityKey, capacity_delta, split
-from phalanx.framework.charges import charged_for
 from phalanx.framework.evictions import Beneficiary
 from phalanx.framework.queues.ledger import Account
 from phalanx.framework.session import Session
 from phalanx.framework.statement import CapacityHold, Usage
+from phalanx.model.charges import charged_for
 from phalanx.model.gangs import Gang, MemberCount, count_members
 from phalanx.model.gpu_shares import requests_share
 from phalanx.model.memory import GangComposition

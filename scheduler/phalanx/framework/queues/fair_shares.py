@@ -10,15 +10,14 @@ impossible.
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from functools import cached_property
-from itertools import repeat
 from typing import Protocol
 
 from msgspec import Struct
 
-from phalanx.framework.charges import charged_for, have_charges, total_charges, total_requests
 from phalanx.framework.eligibility import Eligibility
 from phalanx.framework.minimum_members import pods_to_minimum
 from phalanx.framework.nodes.node_facts import NodeFacts
+from phalanx.framework.queues.device_capacity import DeviceCapacity
 from phalanx.framework.queues.division import (
     IGNORED,
     Bundles,
@@ -33,13 +32,14 @@ from phalanx.framework.queues.queue_tree import QueueTree
 from phalanx.framework.running_sums import RunningSums
 from phalanx.framework.session_devices import SessionDevices
 from phalanx.limits import AMOUNT_MAX
+from phalanx.model.charges import charged_for, have_charges, total_charges, total_requests
 from phalanx.model.gangs import Gang
 from phalanx.model.names import NodeName, QueueName, ShapeKey
 from phalanx.model.nodes import NodeState
 from phalanx.model.pods import Pod
 from phalanx.model.queues import Flavor, Queue, Selector
 from phalanx.model.reasons import Category, Objection, Reason
-from phalanx.model.resources import NONE, Resources, add, fits, subtract, sum_of
+from phalanx.model.resources import Resources, add, fits, subtract, sum_of
 from phalanx.model.snapshot import Snapshot
 
 
@@ -73,6 +73,7 @@ class FairShares:
 
     def __init__(self, session: _Session) -> None:
         self._session = session
+        self._devices = DeviceCapacity(session)
         self._capacities: dict[Selector | None, Resources] = {}
         self._divided: dict[Selector | None, dict[QueueName, QueueShare]] = {}
         self._has_place: dict[tuple[ShapeKey, Selector | None], bool] = {}
@@ -129,7 +130,7 @@ class FairShares:
         if key not in self._scarce_beside:
             with_device = [
                 state.free.get(resource, 0)
-                for state in self._nodes_with(device)
+                for state in self._devices.nodes_with(device)
                 if state.node.name not in self._session.facts.faults
             ]
             waiting = (
@@ -141,17 +142,6 @@ class FairShares:
             )
             self._scarce_beside[key] = sum(waiting) > sum(max(0, free) for free in with_device)
         return self._scarce_beside[key]
-
-    def _nodes_with(self, device: str) -> Iterator[NodeState]:
-        """The nodes that list the device, or have some that claims can have."""
-        states = self._session.nodes.values()
-        counts: Iterable[Resources] = repeat(NONE)
-        if device in self._device_names:
-            charges = self._session.devices.needs.charges
-            counts = charges.devices_on((state.node for state in states), self._device_names)
-        for state, found in zip(states, counts, strict=False):
-            if state.node.allocatable.get(device) or found.get(device):
-                yield state
 
     @cached_property
     def _waiting_minimums(self) -> dict[QueueName, list[list[Pod]]]:
@@ -166,20 +156,8 @@ class FairShares:
     def _capacity_of(self, partition: _Partition) -> Resources:
         known = self._capacities.get(partition.selector)
         if known is None:
-            known = self._capacities[partition.selector] = _capacity(
-                self._session, partition, self._device_names
-            )
+            known = self._capacities[partition.selector] = _capacity(self._session, partition, self._devices)
         return known
-
-    @cached_property
-    def _device_names(self) -> tuple[str, ...]:
-        """The resources that claims to devices count as, and those that queues are guaranteed."""
-        if not self._session.snapshot.devices.classes:
-            return ()
-        names = set(self._session.devices.needs.charges.names)
-        for queue in self._session.queues:
-            names.update(queue.guarantee, *(flavor.guarantee for flavor in queue.flavors))
-        return tuple(sorted(names))
 
     def fits_elsewhere(self, selector: Selector, pod: Pod) -> bool:
         """Whether a node outside the flavor could take the pod if nothing else ran."""
@@ -240,16 +218,18 @@ class FairShares:
                 yield bundle_of(self._demand(placeable, partition))
 
     def _demand(self, pods: list[Pod], partition: _Partition) -> Resources:
-        """What a queue would be charged for the pods. Devices of which no node has some for itself are left
-        out: how many there are is not known."""
+        """What a queue would be charged for the pods. Devices of which the partition has none are left out:
+        those for claims, and for a flavor those that nodes outside it can use too."""
         requests = total_requests(pods)
-        if not have_charges(pods):
+        is_flavor = partition.selector is not None and bool(self._devices.names)
+        if not is_flavor and not have_charges(pods):
             return requests
         capacity = self._capacity_of(partition)
+        known = requests.keys() - self._devices.names if is_flavor else requests.keys()
         return {
             name: amount
             for name, amount in total_charges(pods).items()
-            if name in requests or capacity.get(name)
+            if name in known or capacity.get(name)
         }
 
     def _may_go_to(self, partition: _Partition, pod: Pod) -> bool:
@@ -266,11 +246,10 @@ class FairShares:
         )
 
 
-def _capacity(session: _Session, partition: _Partition, devices: tuple[str, ...]) -> dict[str, int]:
+def _capacity(session: _Session, partition: _Partition, devices: DeviceCapacity) -> dict[str, int]:
     """Allocatable amounts of the usable nodes without the usage of pods outside all queues.
 
-    A node that takes no new pods counts with the current usage of queues. `devices`: resources of which nodes
-    may have devices for claims.
+    A node that takes no new pods counts with the current usage of queues.
     """
     nodes, sums, facts = partition.nodes, session.sums, session.facts
     usage = [
@@ -285,17 +264,9 @@ def _capacity(session: _Session, partition: _Partition, devices: tuple[str, ...]
         allocatable = sum_of(nodes[node].node.allocatable for node in open_nodes)
     used = sums.total(("used", partition.selector), {node: nodes[node].used for node in open_nodes})
     rest = subtract(sum_of([allocatable, *usage]), used)
-    if devices:
-        rest = add(rest, _devices(session, open_nodes, devices))
+    if devices.names:
+        rest = add(rest, devices.beside_allocatable(nodes, open_nodes))
     return {resource: max(0, amount) for resource, amount in rest.items()}
-
-
-def _devices(session: _Session, nodes: Iterable[NodeName], names: tuple[str, ...]) -> Resources:
-    """Devices of claims on these nodes, without those that queues are charged for: their usage counts too."""
-    charges, states = session.devices.needs.charges, session.nodes
-    charged = charges.by_node
-    used = sum_of(charged[node] for node in nodes if node in charged) if charged else NONE
-    return subtract(sum_of(charges.devices_on((states[node].node for node in nodes), names)), used)
 
 
 def _total_on(

@@ -11,7 +11,6 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from phalanx.framework.charges import charged_for, total_charges
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.evictions import Beneficiary, surplus_members
 from phalanx.framework.queues.division import IGNORED
@@ -21,6 +20,7 @@ from phalanx.framework.queues.protected_gangs import names_guarantee
 from phalanx.framework.queues.queue_tree import QueueTree
 from phalanx.framework.states import PodState
 from phalanx.model.api.pod_groups import DisruptionMode
+from phalanx.model.charges import charged_for, total_charges
 from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId, NodeName, PodUid, QueueName
 from phalanx.model.pods import Pod

@@ -8,9 +8,9 @@ are protected that fit together into the guarantees as declared. The rule is in 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol
 
-from phalanx.framework.charges import charged_for
 from phalanx.framework.queues.ledger import Account, Ledger
 from phalanx.framework.queues.queue_tree import QueueTree
+from phalanx.model.charges import charged_for
 from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId
 from phalanx.model.queues import Queue, Selector

@@ -61,6 +61,8 @@ class ClusterDevices(Struct, frozen=True, gc=False):
 
 NO_DEVICES: Final = ClusterDevices()
 _NONE: Final = frozenset[DeviceUse]()
+_EMPTY: Final = Shares((), are_amounts_asked=False)
+"""No share is in use; nothing is taken of it."""
 
 
 def without_allocations(devices: ClusterDevices) -> ClusterDevices:
@@ -187,33 +189,35 @@ class DeviceState:
         class that it can use; a device in shares counts as often as it can be allocated. A device that others
         can use too counts on each of them."""
         missing = [each for each in self.devices.extended if not node.allocatable.get(each)]
-        pools = self.node_pools.of(node) if missing else ()
-        found = {name: self._of_class(self.devices.extended[name], pools, node) for name in missing}
+        usable = list(candidates(self.node_pools.of(node))) if missing else []
+        found = {name: sum(self._pods_with(name, each, node) for each in usable) for name in missing}
         return {name: count for name, count in found.items() if count}
 
     def counted(self, node: Node, classes: Mapping[str, Sequence[str]]) -> dict[str, int]:
-        """For each resource that a node does not list, the devices of these classes that only it can use."""
-        missing = [name for name in classes if not node.allocatable.get(name)]
+        """For each resource that a node does not list, how often the devices that only it can use count; see
+        `times`. `classes`: by resource."""
+        missing = [name for name in classes if not node.lists(name)]
         local = [each for each in candidates(self.inventory.pools(node)) if is_local(each)] if missing else []
-        found = {
-            name: sum(self._matches_any(each, classes[name], node) for each in local) for name in missing
-        }
+        found = {name: sum(self.times(name, classes[name], each, node) for each in local) for name in missing}
         return {name: count for name, count in found.items() if count}
 
-    def _matches_any(self, device: Candidate, classes: Sequence[str], node: Node) -> bool:
-        asked = (Request(name=name, field="", device_class=name) for name in classes)
-        return any(match_of(self._matcher, self._classes, node, each, device) is True for each in asked)
+    def times(self, name: str, classes: Sequence[str], device: Candidate, node: Node) -> int:
+        """How often queues count the device as a resource that the node does not list: as often as pods can
+        have it that request the resource, if there are some; else once for claims to these classes."""
+        asked = (Request(name=each, field="", device_class=each) for each in classes)
+        return self._pods_with(name, device, node) or int(
+            any(match_of(self._matcher, self._classes, node, each, device) is True for each in asked)
+        )
 
-    def _of_class(self, name: str, pools: Sequence[Pool], node: Node) -> int:
+    def _pods_with(self, resource: str, device: Candidate, node: Node) -> int:
+        """How many pods of this scheduler that request one of the resource can have the device."""
+        name = self.devices.extended.get(resource, "")
         asked = Request(name=name, field="", device_class=name)
         if name not in self._classes:
             return 0
-        empty = Shares((), are_amounts_asked=False)
-        return sum(
-            empty.most(asked, each.id, each.device, EXTENDED_SHARES_MAX)
-            for each in candidates(pools)
-            if match_of(self._matcher, self._classes, node, asked, each) is True
-        )
+        if match_of(self._matcher, self._classes, node, asked, device) is not True:
+            return 0
+        return _EMPTY.most(asked, device.id, device.device, EXTENDED_SHARES_MAX)
 
     def claims_of(
         self, entries: Sequence[PodClaim], *, namespace: str, pod_uid: str

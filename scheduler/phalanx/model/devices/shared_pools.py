@@ -31,6 +31,14 @@ class Matching(Struct, frozen=True):
     in_shares: Mapping[DeviceId, Device] = {}
 
 
+class DeviceGroup(Struct, frozen=True):
+    """Devices that the same nodes can use, and one of these nodes."""
+
+    nodes: frozenset[NodeName]
+    node: Node
+    devices: tuple[Candidate, ...]
+
+
 NO_MATCH: Final = Matching()
 _EMPTY: Final = Shares((), are_amounts_asked=False)
 """No share is in use; nothing is taken of it."""
@@ -47,7 +55,8 @@ class SharedPools:
         self._classes = classes
         self._matcher = matcher
         self._known: dict[tuple[Request, ...], Matching] = {}
-        self._groups = self._found() if inventory.shared_pools else []
+        self.groups: Final = tuple(self._found()) if inventory.shared_pools else ()
+        """The devices, those together that the same nodes can use."""
 
     @property
     def node_count(self) -> int:
@@ -56,7 +65,7 @@ class SharedPools:
 
     def of(self, requests: tuple[Request, ...]) -> Matching:
         """The devices that match one of these requests; none if no device of several nodes does."""
-        if not self._groups:
+        if not self.groups:
             return NO_MATCH
         known = self._known.get(requests)
         if known is None:
@@ -66,10 +75,10 @@ class SharedPools:
     def _of(self, requests: tuple[Request, ...]) -> Matching:
         shared: list[tuple[frozenset[NodeName], Ids]] = []
         in_shares: dict[DeviceId, Device] = {}
-        for nodes, node, some in self._groups:
-            ids = self._ids(requests, node, some, in_shares)
+        for each in self.groups:
+            ids = self._ids(requests, each.node, each.devices, in_shares)
             if ids:
-                shared.append((nodes, ids))
+                shared.append((each.nodes, ids))
         if not shared:
             return NO_MATCH
         local: dict[NodeName, Ids] = {}
@@ -101,8 +110,7 @@ class SharedPools:
             for request in requests
         )
 
-    def _found(self) -> list[tuple[frozenset[NodeName], Node, list[Candidate]]]:
-        """The devices by the nodes that can use them, each with one of these nodes."""
+    def _found(self) -> Iterator[DeviceGroup]:
         by_nodes: dict[frozenset[NodeName], tuple[Node, dict[DeviceId, Candidate]]] = {}
         for choice, pool in self._choices():
             nodes = [node for node in self._nodes if choice.allows(node)]
@@ -113,7 +121,8 @@ class SharedPools:
             for each in candidates([one for one in self._inventory.pools(nodes[0]) if one.id == pool]):
                 if each.slice.choice_of(each.device) == choice:
                     devices[each.id] = each
-        return [(names, node, list(devices.values())) for names, (node, devices) in by_nodes.items()]
+        for names, (node, found) in by_nodes.items():
+            yield DeviceGroup(names, node, tuple(found.values()))
 
     def _choices(self) -> Iterator[tuple[NodeChoice, PoolId]]:
         """The different choices of several nodes, each with a pool that has it."""

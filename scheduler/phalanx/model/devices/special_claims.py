@@ -22,11 +22,7 @@ def claim_on(asked: ExtendedRequests, node: Node, classes: Mapping[str, str]) ->
 
     `classes`: by resource. One that has no class is requested of the node.
     """
-    missing = [
-        each
-        for each in asked.resources
-        if each in classes and (each in node.from_devices or not node.allocatable.get(each))
-    ]
+    missing = [each for each in asked.resources if each in classes and not node.lists(each)]
     return special_claim(asked, missing, classes) if missing else None
 
 

@@ -8,9 +8,9 @@ from typing import Final
 from msgspec import Struct
 
 from phalanx.cli.verbs.seen import Seen
-from phalanx.framework.charges import total_charges
 from phalanx.model.api.pod_groups import PodGroup, PodGroupStatus
 from phalanx.model.api.values import seconds, time_s, utc
+from phalanx.model.charges import total_charges
 from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.names import API_GROUP, LABEL_QUEUE
 from phalanx.model.pods import Pod, PodPhase
