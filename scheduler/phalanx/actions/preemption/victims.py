@@ -22,7 +22,7 @@ from phalanx.framework.states import PodState
 from phalanx.model.api.pod_groups import DisruptionMode
 from phalanx.model.gangs import Gang
 from phalanx.model.gpu_shares import requests_share
-from phalanx.model.names import GangId, PodUid, QueueName
+from phalanx.model.names import GangId, NodeName, PodUid, QueueName
 from phalanx.model.pods import Pod
 from phalanx.model.resources import Resources
 
@@ -50,6 +50,12 @@ class Victim(Struct, frozen=True):
     def queue(self) -> QueueName:
         """The queue that is charged for it."""
         return self.gang.queue
+
+    def booked_on(self, nodes: frozenset[NodeName] | None) -> Resources:
+        """The part of `total` on these nodes; None for all nodes."""
+        if nodes is None:
+            return self.total
+        return total_of({node: amounts for node, amounts in self.booked.items() if node in nodes})
 
 
 class EvictableUnits(Struct, frozen=True):
