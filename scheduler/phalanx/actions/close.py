@@ -33,10 +33,13 @@ def result_of(cycle: Cycle) -> CycleResult:
     verdicts = start_messages.verdicts_of(session, cycle.outcome)
     verdicts = results.verdicts(verdicts, cycle.backlog, session)
     _ask_for_cycles(cycle, holds)
+    evicted = [session.gangs[gang] for gang in {each.gang for each in session.evictions}]
+    awaiting = {pod.uid for gang in evicted for pod in gang.members if pod.awaits_devices}
     return CycleResult(
         cycle=session.cycle,
         placements=session.placements,
-        evictions=session.evictions,
+        evictions=tuple(each for each in session.evictions if each.pod not in awaiting),
+        withdrawn=tuple(each for each in session.evictions if each.pod in awaiting),
         nominations=cycle.nominated,
         plans=cycle.plans,
         verdicts=verdicts,

@@ -113,7 +113,7 @@ class _Preemption:
             left = [
                 pod
                 for pod in self._known.victims_left(gang_id)
-                if not pod.assumed and self._session.pod_state(pod) is PodState.BOUND
+                if (pod.awaits_devices or not pod.assumed) and self._session.pod_state(pod) is PodState.BOUND
             ]
             self._evict(
                 ((self._known.gang_of(pod), pod) for pod in left), gang, self._known.open[gang_id].causes
