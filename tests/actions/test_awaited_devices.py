@@ -88,10 +88,12 @@ def test_the_other_gang_starts_next() -> None:
     assert ended(scenario.take(decided).decide()) == ([], [])
 
 
-def test_a_gang_whose_devices_were_ready_first_is_evicted_later() -> None:
-    """Its binds were sent before its placement could end."""
-    scenario = placed(AWAITS, AWAITS).gang("high", 2, gpu=4, priority=10)
-    scenario.take(scenario.decide())
-    state(scenario, "low", RUNS, RUNS)
+@pytest.mark.parametrize(("min_runtime", "evicted"), [("0m", BOTH), ("5m", [])])
+def test_a_gang_whose_devices_were_ready_first_is_evicted_later(min_runtime: str, evicted: list[str]) -> None:
+    """Its binds were sent before its placement could end. Now its minimum run time protects it."""
+    scenario = placed(AWAITS, AWAITS, disruption=Disruption(min_runtime=min_runtime))
+    first = scenario.gang("high", 2, gpu=4, priority=10).decide()
+    assert ended(first) == (BOTH, [])
+    state(scenario.take(first), "low", *[{**RUNS, "bound_since": scenario.now // 1000}] * 2)
     scenario.now += EVICTION_CHECK_MS
-    assert ended(scenario.decide()) == ([], BOTH)
+    assert ended(scenario.decide()) == ([], evicted)

@@ -91,7 +91,8 @@ class VictimPool:
                 later.append(session.snapshot.now + FRESH_VICTIMS_MS)
                 continue
             until = session.hooks.protected_until(gang, beneficiary.gang)
-            if until <= session.snapshot.now:
+            runs = not any(pod.awaits_devices for pod in gang.members)
+            if until <= session.snapshot.now or (until < NEVER and not runs):
                 protected = session.hooks.protected_pods(gang, beneficiary)
                 found.extend(_unprotected(self._units_of(gang), protected))
             elif until < NEVER:
