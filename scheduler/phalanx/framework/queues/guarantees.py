@@ -168,7 +168,7 @@ class Guarantees:
         self._forget_outdated()
         uses = _used(beneficiary.requested)
         gaps: dict[str, tuple[int, Selector | None]] = {}
-        for name in sorted((short & uses) | (_devices(uses) or uses)) if not beneficiary.is_surplus else ():
+        for name in sorted((short & uses) | _devices(uses) or uses) if not beneficiary.is_surplus else ():
             possible = list(self._gaps_of(beneficiary, side, name))
             if possible:
                 gaps[name] = min(possible, key=lambda gap: gap[0])
