@@ -160,7 +160,7 @@ class Guarantees:
     def gaps_before_start(
         self, beneficiary: Beneficiary, side: QueueName, short: frozenset[str]
     ) -> tuple[Coverage, tuple[GuaranteeGap, ...]]:
-        """The coverage of a waiting gang if gangs of its side make room for it, and what these must free.
+        """The coverage of a waiting gang if gangs of its side free their capacity, and how much they must.
 
         That is what the side would use beyond its guarantee, but no more than the gang requests. Beyond its
         guarantee already, the side must cover the gang in its place of the order. Surplus has no coverage.
