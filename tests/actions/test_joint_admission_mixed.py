@@ -9,7 +9,8 @@ from msgspec.structs import replace
 from phalanx.actions import joint_admission as admit
 from phalanx.actions.problems.placement import DemandPlacement
 from phalanx.framework.session import Session
-from phalanx.framework.statement import DoesNotFit, Statement
+from phalanx.framework.statement import DevicesLacking, DoesNotFit, Statement
+from phalanx.framework.volume_supply import VolumesLacking
 from phalanx.model.gangs import SubgroupSpec
 from phalanx.model.names import NodeName, PodUid
 from phalanx.model.pods import Pod
@@ -128,6 +129,33 @@ def test_joint_admission_starts_a_superset_of_the_gangs(seed: int, monkeypatch: 
     alone = set(scenario.decide().placed())
     assert alone | HELPED.get(seed, set()) <= set(together.placed())
     assert alone.isdisjoint(HELPED.get(seed, set()))
+
+
+@pytest.mark.parametrize(
+    ("error", "is_reported"),
+    [(DevicesLacking("claims"), False), (VolumesLacking("claims"), False), (DoesNotFit("no capacity"), True)],
+)
+def test_a_joint_solution_that_cannot_be_applied_changes_nothing(
+    error: Exception, monkeypatch: pytest.MonkeyPatch, *, is_reported: bool
+) -> None:
+    """Claims may get other devices and volumes in another order. Capacity must be enough in any order."""
+    original, refused = admit.apply_placement, list[DemandPlacement]()
+
+    def apply(session: Session, placement: DemandPlacement) -> Statement:
+        if placement.is_joint:
+            refused.append(placement)
+            raise error
+        return original(session, placement)
+
+    monkeypatch.setattr(admit, "apply_placement", apply)
+    decided = scenario_of(0).decide()
+    assert refused
+    assert bool(decided.result.stats.errors) is is_reported
+    monkeypatch.setattr(admit, "improve", lambda _: False)
+    alone = scenario_of(0).decide()
+    assert {name: decided.where(name) for name in decided.placed()} == {
+        name: alone.where(name) for name in alone.placed()
+    }
 
 
 def test_placements_that_cannot_be_made_in_another_order_stay(monkeypatch: pytest.MonkeyPatch) -> None:

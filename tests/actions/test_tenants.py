@@ -127,7 +127,8 @@ def test_no_gang_that_fits_waits(scenario: Scenario) -> None:
 def test_no_gang_within_the_guarantee_waits_where_a_reclaim_would_help(scenario: Scenario) -> None:
     """Every set of victims that would help breaches a guarantee, a minimum run time, a budget or a policy.
 
-    Reserved starts do not count, unless they are within a guarantee as well.
+    A start that is reserved in another queue counts only against what the side of the gang uses in addition,
+    beyond its guarantee; or if it is within a guarantee as well.
     """
     rest = at_rest(scenario)
     is_bound = any(rest.is_within_guarantee(gang) for gang in rest.reserved_starts)
@@ -140,6 +141,10 @@ def within_guarantee(rest: Tenancy, gang: Gang, gone: Sequence[Group]) -> bool:
     """The gang stays within its guarantee, and the queues of the victims keep theirs."""
     asked = gang.min_member * gang.members[0].shape.requests[GPU]
     freed = rest.freed(gone)
+    for reserved in rest.reserved_starts:
+        for side in rest.unshared_path(gang.queue, reserved.queue)[-1:]:
+            if freed.get(side, 0) < min(asked, rest.used(side) + asked - rest.guarantee[side]):
+                return False
     return all(
         all(
             rest.guarantee[queue] and rest.used(queue) + asked <= rest.guarantee[queue]

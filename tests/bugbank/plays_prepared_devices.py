@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from phalanx_simulator.embedded.controllers.device_preparer import (
@@ -231,7 +231,49 @@ def some_members_have_devices_and_others_wait_for_some() -> str | None:
     return played(play)
 
 
+def a_gang_of_higher_priority_needs_the_devices() -> str | None:
+    """It gets them at once. Nothing is evicted: the pods of the other gang wait again, and start later."""
+
+    async def play(stage: Stage, driver: Driver) -> None:
+        annotate(stage, PREPARING_STOPPED, "true", "n1", "n2")
+        stage.create(*gang("train", 8, OWN))
+        await allocated(stage, driver, 8)
+        await asyncio.sleep(PREPARING_S)
+        uids = _uids(stage, "train")
+        stage.create(*urgent(gang("urgent", 8, OWN)))
+        await stage.until(
+            lambda: {each["metadata"]["name"].split("-")[0] for each in _allocated(driver)} == {"urgent"},
+            "the devices are allocated to the other gang",
+            within_s=30,
+        )
+        stage.must(_uids(stage, "train") == uids, "no pod of it was deleted")
+        marked = [one for one in stage.pods("train") if "DisruptionTarget" in str(one.get("status"))]
+        stage.must(not marked, "no pod of it is marked")
+        annotate(stage, PREPARING_STOPPED, None, "n1", "n2")
+        await stage.until(lambda: stage.bound("urgent") == 8, "the other gang is bound", within_s=30)
+        for one in stage.pods("urgent"):
+            stage.delete("pods", one["metadata"]["name"], grace_s=0)
+        await bound(stage, 8, within_s=60)
+
+    return played(play)
+
+
+def urgent(made: Sequence[Object]) -> list[Object]:
+    """The gang with a higher priority, and its class."""
+    meta = {"name": "urgent"}
+    level = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": meta, "value": 1000}
+    group, *pods = made
+    return [level, group, *({**pod, "spec": {**pod["spec"], "priorityClassName": "urgent"}} for pod in pods)]
+
+
+def _uids(stage: Stage, prefix: str) -> set[str]:
+    return {
+        one["metadata"]["uid"] for one in stage.pods(prefix) if not one["metadata"].get("deletionTimestamp")
+    }
+
+
 OTHER_PLAYS = (
+    a_gang_of_higher_priority_needs_the_devices,
     some_members_have_devices_and_others_wait_for_some,
     shared_and_special_claims_wait_too,
     devices_that_are_never_ready,

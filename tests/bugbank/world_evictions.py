@@ -56,7 +56,7 @@ EVICTIONS: Final[tuple[Mutant, ...]] = (
         name="pods that are being deleted are evicted again",
         issues=("Kueue #9437",),
         module="phalanx.actions.preempt",
-        edits={"if not pod.assumed and self._session.pod_state(pod) is PodState.BOUND": "if not pod.assumed"},
+        edits={"not pod.assumed) and self._session.pod_state(pod) is PodState.BOUND": "not pod.assumed)"},
         caught_by=_play("a_terminating_pod_is_not_evicted_again"),
     ),
     Mutant(

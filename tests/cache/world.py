@@ -7,7 +7,7 @@ import msgspec
 from hypothesis import strategies as st
 from msgspec import structs
 from phalanx.cache.cache import Cache
-from phalanx.cache.events import Applied, Assumed, Deleted, Event, Forgotten, Relisted
+from phalanx.cache.events import Applied, Assumed, AwaitsDevices, Deleted, Event, Forgotten, Relisted
 from phalanx.model.api.kinds import KubeObject, kind_name
 from phalanx.model.api.node_topologies import NodeResourceTopology
 from phalanx.model.api.volcano import VolcanoPodGroup
@@ -90,6 +90,7 @@ class ApiState:
     def __init__(self) -> None:
         self.objects: dict[Key, KubeObject] = {}
         self.assumed: dict[PodUid, Assumed] = {}
+        self.awaiting: set[PodUid] = set()
         self.bind_backoffs: dict[PodUid, BindBackoff] = {}
 
     def apply(self, event: Event) -> None:
@@ -105,10 +106,13 @@ class ApiState:
                 self.objects.update({key_of(item): item for item in listed})
             case Assumed(pod=uid):
                 self.assumed[uid] = event
+            case AwaitsDevices(pod=uid, is_so=is_so):
+                (self.awaiting.add if is_so else self.awaiting.discard)(uid)
             case Forgotten(pod=uid, bind_backoff=bind_backoff):
                 if self.assumed.pop(uid, None) is not None and bind_backoff is not None:
                     self.bind_backoffs[uid] = bind_backoff
         self.assumed = {uid: self.assumed[uid] for uid in self.waiting() if uid in self.assumed}
+        self.awaiting &= self.assumed.keys()
         self.bind_backoffs = {
             uid: self.bind_backoffs[uid] for uid in self.without_node() if uid in self.bind_backoffs
         }
@@ -139,6 +143,7 @@ class ApiState:
             cache.apply_all([Assumed(uid, NodeName("n1")), Forgotten(uid, bind_backoff)])
         cache.apply_all(Applied(item) for item in items)
         cache.apply_all(self.assumed.values())
+        cache.apply_all(AwaitsDevices(uid, is_so=True) for uid in self.awaiting)
         return cache
 
 
@@ -541,6 +546,7 @@ def _next_event(api: ApiState) -> st.SearchStrategy[Event]:
         choices += [st.builds(Assumed, one_of(*api.waiting()), one_of(*NODES), one_of(*DEVICES))] * 3
     if api.assumed:
         choices.append(st.builds(Forgotten, one_of(*api.assumed), bind_backoffs))
+        choices.append(st.builds(AwaitsDevices, one_of(*api.assumed), st.booleans()))
         choices.append(one_of(*api.pods()).flatmap(bound_or_ended).map(Applied))
     if api.pods():
         uid = PodUid(api.pods()[0].metadata.uid)

@@ -133,6 +133,30 @@ async def test_a_gang_goes_on_after_the_devices_of_one_pod_were_looked_at_again(
 
 
 @needs_class
+async def test_a_placement_ends_only_while_its_gang_waits_for_devices(
+    world: World, transport: FaultyTransport
+) -> None:
+    devices = Devices(world)
+    await devices.claims_of("a", "b", "other")
+    async with binding(world, transport, grants=devices.grants, awaited_claims=devices.of) as bench:
+        plan, other = await bench.gang("a", "b", "c"), await bench.gang("other")
+        bench.binder.submit(plan)
+        bench.binder.submit(other)
+        await waiting(bench)
+        bench.binder.withdraw([bind.pod for bind in plan.binds[:1]], "for a better one")
+        assert bench.outcomes == {
+            bind.name: BindAborted(bind, "for a better one", is_withdrawn=True) for bind in plan.binds
+        }
+        devices.awaited.clear()
+        bench.binder.notice(devices.event("c-other"))
+        await bench.settled()
+        bench.binder.withdraw([bind.pod for bind in other.binds], "too late")
+        assert bench.outcomes["other"] == Bound(other.binds[0])
+        assert "reservedFor" not in (await claim(world, "c-a"))["status"], "its claims are given back"
+    assert transport.count("POST", "/binding") == 1
+
+
+@needs_class
 async def test_all_claims_of_a_gang_are_given_back_when_one_device_has_failed(
     world: World, transport: FaultyTransport
 ) -> None:

@@ -16,7 +16,7 @@ from phalanx.framework.retry import EVICTION_CHECK_MS, PLUGIN_ERROR_RETRY_MS
 from phalanx.framework.session import Session
 from phalanx.framework.states import PodState
 from phalanx.limits import PAST_USAGE_REPORT_PERIOD_MS
-from phalanx.model.decisions import CycleResult, CycleStats, QueueReport
+from phalanx.model.decisions import CycleResult, CycleStats, Evict, EvictionReason, QueueReport
 from phalanx.model.gangs import Gang
 from phalanx.model.names import QueueName
 from phalanx.model.queues import PastUsage
@@ -33,10 +33,12 @@ def result_of(cycle: Cycle) -> CycleResult:
     verdicts = start_messages.verdicts_of(session, cycle.outcome)
     verdicts = results.verdicts(verdicts, cycle.backlog, session)
     _ask_for_cycles(cycle, holds)
+    withdrawn = _withdrawn(session)
     return CycleResult(
         cycle=session.cycle,
         placements=session.placements,
-        evictions=session.evictions,
+        evictions=_without_those(session.evictions, withdrawn),
+        withdrawn=withdrawn,
         nominations=cycle.nominated,
         plans=cycle.plans,
         verdicts=verdicts,
@@ -60,6 +62,19 @@ def result_of(cycle: Cycle) -> CycleResult:
         wake_at=cycle.next_wake,
         stats=_stats(cycle),
     )
+
+
+def _withdrawn(session: Session) -> tuple[Evict, ...]:
+    """The victims that wait for devices: no bind of their gang was sent."""
+    chosen = [each for each in session.evictions if each.reason is EvictionReason.PREEMPTED]
+    gangs = [session.gangs[name] for name in dict.fromkeys(each.gang for each in chosen)]
+    awaiting = {pod.uid for gang in gangs for pod in gang.members if pod.awaits_devices}
+    return tuple(each for each in chosen if each.pod in awaiting)
+
+
+def _without_those(evictions: tuple[Evict, ...], some: tuple[Evict, ...]) -> tuple[Evict, ...]:
+    gone = {each.pod for each in some}
+    return tuple(each for each in evictions if each.pod not in gone) if gone else evictions
 
 
 def _ask_for_cycles(cycle: Cycle, holds: CapacityHolds) -> None:

@@ -36,7 +36,7 @@ from phalanx.actions.problems.placement import DemandPlacement, apply_placement
 from phalanx.actions.problems.pod_assignment import assign_pods
 from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.framework.session import Session
-from phalanx.framework.statement import DoesNotFit, Statement
+from phalanx.framework.statement import DevicesLacking, DoesNotFit, Statement
 from phalanx.framework.volume_supply import VolumesLacking
 from phalanx.model.names import GangId, QueueName
 from phalanx.model.queues import Admission, Ordering
@@ -129,6 +129,8 @@ class _JointAdmission:
             if rearranged is not None and _gangs(rearranged) != _gangs(placements):
                 outcome.steps[begin:] = self._applied(placements, rearranged, certify_all=not exactly)
                 return True
+        except (DevicesLacking, VolumesLacking):
+            pass  # The model does not know what claims get in another order.
         except DoesNotFit as error:
             outcome.errors.append(f"{BY}: {error}")
         outcome.failures, outcome.with_other_members = before, with_other_members
@@ -160,7 +162,7 @@ class _JointAdmission:
                 placement = self._outcome.isolate_errors(again, about=BY) or placement
             try:
                 steps.append((placement, apply_placement(self._session, placement)))
-            except DoesNotFit:
+            except (DoesNotFit, VolumesLacking):
                 _roll_back([statement for _, statement in steps])
                 raise
         return steps

@@ -137,6 +137,9 @@ RESERVATION_GAPS_MAX: Final = 4
 RESERVATION_SOLVES_MAX: Final = 24
 """Solves for one reservation: one per binary digit of the number of ends, and the gaps."""
 
+RESERVATION_SHARED_SOLVES_MAX: Final = 96
+"""The same for a gang whose members share claims: at a time, several choices of devices may be tried."""
+
 RESERVATION_ENDS_SHOWN_MAX: Final = 8
 """Gangs that a verdict names as those that must end before a reserved start, the last ones."""
 

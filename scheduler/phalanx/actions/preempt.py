@@ -48,7 +48,7 @@ from phalanx.actions.preemption.victims import (
     usage_of_pods,
 )
 from phalanx.actions.problems.capacity_holders import charged
-from phalanx.actions.reservations.reservations import Reservation, alternatives, binding
+from phalanx.actions.reservations.reservations import Reservation, alternatives, binding, exchange
 from phalanx.actions.yielding import Yielding
 from phalanx.framework.evictions import Beneficiary, QueueEvictionLimit
 from phalanx.framework.statement import Statement
@@ -113,7 +113,7 @@ class _Preemption:
             left = [
                 pod
                 for pod in self._known.victims_left(gang_id)
-                if not pod.assumed and self._session.pod_state(pod) is PodState.BOUND
+                if (pod.awaits_devices or not pod.assumed) and self._session.pod_state(pod) is PodState.BOUND
             ]
             self._evict(
                 ((self._known.gang_of(pod), pod) for pod in left), gang, self._known.open[gang_id].causes
@@ -401,7 +401,12 @@ class _Preemption:
         """Search in what is free, and in what is held and yields to the demand."""
         yielding = self._yielding.give_up_to(demand)
         found = self._outcome.isolate_errors(
-            lambda: search.search(list(alternatives(bound, demand, self._session)), demand, candidates),
+            lambda: search.search(
+                list(alternatives(bound, demand, self._session)),
+                demand,
+                candidates,
+                exchange(bound, demand, self._session),
+            ),
             about=f"victims for {demand.gang}",
         )
         yielding.undo()

@@ -11,7 +11,17 @@ from typing import Any
 from phalanx.cache.claims import ClaimTables
 from phalanx.cache.cluster_objects import ClusterObjects
 from phalanx.cache.devices import DeviceTables
-from phalanx.cache.events import Applied, Assumed, ChangeLog, Changes, Deleted, Event, NotListed, Relisted
+from phalanx.cache.events import (
+    Applied,
+    Assumed,
+    AwaitsDevices,
+    ChangeLog,
+    Changes,
+    Deleted,
+    Event,
+    NotListed,
+    Relisted,
+)
 from phalanx.cache.gangs import GangTable
 from phalanx.cache.nodes import NodeTable
 from phalanx.cache.nominations import NominationTable
@@ -170,6 +180,8 @@ class Cache:
                 self._gangs.workloads.set_listed(event.kind, event.why, log)
         elif isinstance(event, Assumed):
             self._assume(event, log)
+        elif isinstance(event, AwaitsDevices):
+            self._pods.set_awaits_devices(event, log)
         else:
             self._pods.forget(event, log)
             self._devices.forget(event.pod, log)

@@ -13,6 +13,7 @@ __all__ = [
     "NOTHING",
     "Applied",
     "Assumed",
+    "AwaitsDevices",
     "Changes",
     "Deleted",
     "Event",
@@ -46,7 +47,14 @@ class Forgotten(Struct, frozen=True):
     bind_backoff: BindBackoff | None = None
 
 
-Event = ApiEvent | Assumed | Forgotten
+class AwaitsDevices(Struct, frozen=True):
+    """Whether the bind of an assumed pod waits until drivers have prepared devices of its gang."""
+
+    pod: PodUid
+    is_so: bool
+
+
+Event = ApiEvent | Assumed | Forgotten | AwaitsDevices
 
 
 class Changes(Struct, frozen=True, gc=False):

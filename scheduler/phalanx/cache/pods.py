@@ -5,7 +5,7 @@ from functools import partial
 
 from msgspec import structs
 
-from phalanx.cache.events import Assumed, ChangeLog, Forgotten
+from phalanx.cache.events import Assumed, AwaitsDevices, ChangeLog, Forgotten
 from phalanx.cache.table import Key, is_late
 from phalanx.model.api import core
 from phalanx.model.conversion.cluster_objects import PriorityLevel
@@ -45,6 +45,8 @@ class PodTable:
         self._uids: dict[Key, PodUid] = {}
         self._versions: dict[Key, int] = {}
         self._assumed: dict[PodUid, Assumed] = {}
+        self._awaiting: set[PodUid] = set()
+        """Assumed pods whose binds wait for devices."""
         self._holds: dict[PodUid, BindBackoff] = {}
         self._without_priority: dict[PodUid, core.Pod] = {}
 
@@ -84,9 +86,16 @@ class PodTable:
     def forget(self, forgotten: Forgotten, log: ChangeLog) -> None:
         """Undo the assumption. Nothing happens if the API has shown a node meanwhile."""
         if self._assumed.pop(forgotten.pod, None) is not None:
+            self._awaiting.discard(forgotten.pod)
             if forgotten.bind_backoff is not None:
                 self._holds[forgotten.pod] = forgotten.bind_backoff
             self._put(_unassumed(self._pods[forgotten.pod]), log)
+
+    def set_awaits_devices(self, event: AwaitsDevices, log: ChangeLog) -> None:
+        """The bind of a pod waits for devices, or does not any more. Nothing happens if it is not assumed."""
+        if event.pod in self._assumed and event.is_so != (event.pod in self._awaiting):
+            (self._awaiting.add if event.is_so else self._awaiting.remove)(event.pod)
+            self._put(_unassumed(self._pods[event.pod]), log)
 
     def claims_changed(self, uid: PodUid, log: ChangeLog) -> None:
         """The states of claims to devices of this pod may be others."""
@@ -122,6 +131,7 @@ class PodTable:
         if self._assumed and pod.uid in self._assumed:
             if pod.node is not None or pod.is_finished:
                 del self._assumed[pod.uid]
+                self._awaiting.discard(pod.uid)
             else:
                 there = self._assumed[pod.uid]
                 pod = structs.replace(
@@ -131,6 +141,7 @@ class PodTable:
                     charged_queue=there.queue or None,
                     volumes=there.volumes,
                     assumed=True,
+                    awaits_devices=pod.uid in self._awaiting,
                 )
         if self._holds and pod.uid in self._holds:
             if pod.node is None or pod.assumed:
@@ -150,6 +161,7 @@ class PodTable:
         del self._uids[key]
         self._versions.pop(key, None)
         self._assumed.pop(uid, None)
+        self._awaiting.discard(uid)
         self._holds.pop(uid, None)
         self._without_priority.pop(uid, None)
         self._changed(pod, None, log)
@@ -176,6 +188,7 @@ class PodTable:
         } == self._uids
         assert self._versions.keys() <= self._uids.keys(), "versions of deleted pods remain"
         assert self._without_priority.keys() <= self._pods.keys(), "manifests of deleted pods remain"
+        assert self._awaiting == {pod.uid for pod in self._pods.values() if pod.awaits_devices}
         assert self._holds == {
             pod.uid: pod.bind_backoff for pod in self._pods.values() if pod.bind_backoff is not None
         }
@@ -190,4 +203,6 @@ def _unassumed(pod: Pod) -> Pod:
     """The pod as it is in the API."""
     if not pod.assumed:
         return pod
-    return structs.replace(pod, node=None, device=None, charged_queue=None, volumes=(), assumed=False)
+    return structs.replace(
+        pod, node=None, device=None, charged_queue=None, volumes=(), assumed=False, awaits_devices=False
+    )

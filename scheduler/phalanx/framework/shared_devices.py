@@ -81,6 +81,15 @@ class SharedDevices:
         self._choices.choose(need.users, chosen, self._taken(), self._freed())
 
     @contextmanager
+    def keeping_choice(self, need: Need) -> Iterator[None]:
+        """After this context, the devices are chosen that were chosen before."""
+        chosen = self.chosen(need)
+        try:
+            yield
+        finally:
+            self.choose(need, chosen)
+
+    @contextmanager
     def unchosen(self, need: Need) -> Iterator[None]:
         """Within this context, members of the gang are counted on each node as if the claims that they share
         had devices there that nobody else needs. So no choice of devices lets more of them fit."""

@@ -57,10 +57,11 @@ class CapacityHold(Struct, frozen=True):
 
 
 class DoesNotFit(Exception):
-    """A placement would over-commit a node or violate anti-affinity.
+    """A placement would over-commit a node or violate anti-affinity: an error of what computed it."""
 
-    It is an error in the code that computed it, never in the input.
-    """
+
+class DevicesLacking(DoesNotFit):
+    """Claims cannot all have devices on their nodes. No error if others took devices in another order."""
 
 
 class Changes:
@@ -394,13 +395,13 @@ class Statement:
         return booked
 
     def _allocate_claims(self, assignments: Assignments) -> Granted:
-        """Allocate devices for the claims of these pods. Raises DoesNotFit."""
+        """Allocate devices for the claims of these pods. Raises DevicesLacking."""
         count = sum(bool(pod.shape.device_slot) for _, pods in assignments for pod in pods)
         if not count:
             return _NO_CLAIMS
         found = self._session.devices.allocate(assignments)
         if found is None:
-            raise DoesNotFit(f"there are no devices for the claims of {count} pods on their nodes")
+            raise DevicesLacking(f"there are no devices for the claims of {count} pods on their nodes")
         changes = self._changes.devices
         for key, devices in found.taken.items():
             self._set_devices(changes.taken, key, devices)

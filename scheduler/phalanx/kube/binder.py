@@ -141,6 +141,13 @@ class Binder:
                 self._unbind(UnboundJob(claims, each, (Rank.GANG, self._gangs, 0), self._new_backoff()))
                 self._gangs += 1
 
+    def withdraw(self, pods: Iterable[PodUid], reason: str) -> None:
+        """End the placements of these pods if they wait for devices; return at once. Others continue."""
+        gangs = {self._open[pod].gang for pod in pods if pod in self._open}
+        for gang in sorted(gangs, key=lambda gang: gang.number):
+            if gang.awaits_devices_since is not None and not gang.started:
+                self._abort(gang, reason, is_withdrawn=True)
+
     def notice(self, event: ApiEvent) -> None:
         """Look again at gangs that wait for devices, if this event of the API concerns them."""
         self._devices.notice(event)
@@ -316,10 +323,10 @@ class Binder:
         delay = gang.backoff.next(at_least=retry_after(error))
         asyncio.get_running_loop().call_later(delay, self._put_gang, gang)
 
-    def _abort(self, gang: GangJob, reason: str) -> None:
+    def _abort(self, gang: GangJob, reason: str, *, is_withdrawn: bool = False) -> None:
         gang.log.info("gang binding aborted", reason=reason)
         for pod in self._pods_of(gang):
-            self._finish(pod, BindAborted(pod.bind, reason))
+            self._finish(pod, BindAborted(pod.bind, reason, is_withdrawn))
         if reason != _STOPPING:
             self._release_volumes(gang)
 

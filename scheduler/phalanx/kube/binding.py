@@ -45,6 +45,8 @@ class BindAborted(Struct, frozen=True):
 
     bind: Bind
     reason: str
+    is_withdrawn: bool = False
+    """Whether a cycle has ended the placement: nothing failed."""
 
 
 class LeadershipLost(Struct, frozen=True):

@@ -200,6 +200,9 @@ class CycleResult(Struct, frozen=True):
     cycle: int
     placements: tuple[Placement, ...] = ()
     evictions: tuple[Evict, ...] = ()
+    withdrawn: tuple[Evict, ...] = ()
+    """Assumed pods of gangs that wait for devices: their placements end, and the pods wait again. Nothing is
+    deleted."""
     nominations: tuple[Nominate, ...] = ()
     plans: tuple[MovePlan, ...] = ()
     verdicts: tuple[Verdict, ...] = ()

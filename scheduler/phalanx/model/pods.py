@@ -367,6 +367,8 @@ class Pod(Struct, frozen=True, gc=False):
     """Set once it is bound in the API or assumed."""
     assumed: bool = False
     """Whether the scheduler has decided the bind and the API does not show it yet."""
+    awaits_devices: bool = False
+    """Whether its bind waits until drivers have prepared devices of its gang: no bind of the gang is sent."""
     phase: PodPhase = PodPhase.PENDING
     deleting: bool = False
     gated: bool = False

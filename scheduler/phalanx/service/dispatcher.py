@@ -2,7 +2,7 @@
 
 import structlog
 
-from phalanx.cache.events import Applied, Assumed, Forgotten
+from phalanx.cache.events import Applied, Assumed, AwaitsDevices, Forgotten
 from phalanx.clock import Clock
 from phalanx.framework.retry import RetryConfig
 from phalanx.kube.binder import Binder
@@ -71,6 +71,8 @@ class Dispatcher:
             by_gang.setdefault(eviction.gang, []).append(eviction)
         for evictions in by_gang.values():
             self._evictor.submit(evictions)
+        for each in result.withdrawn:
+            self._binder.withdraw((each.pod,), each.message)
         self._binder.give_back(self._state.cache.leftover_claims(now=self._clock.now_ms()))
 
     def handle_outcome(self, placement: Placement, outcome: BindOutcome) -> None:
@@ -86,11 +88,19 @@ class Dispatcher:
                     self._state.apply(Applied(pod))
                 failed_on = bind.node if reason == PROVISIONING_FAILED else None
                 self._forget(bind, f"{reason}: {message}", failed_on)
+            case BindAborted(is_withdrawn=True):
+                self._state.apply(Forgotten(bind.pod))
             case BindAborted(reason=reason):
                 self._forget(bind, reason)
             case LeadershipLost(sent=sent):
                 if not sent:
                     self._state.apply(Forgotten(bind.pod))
+
+    def devices_awaited(self, placement: Placement, why: str) -> None:
+        """Note whether the binds of a placement wait for devices; `why` is empty if not."""
+        for bind in placement.binds:
+            self._state.apply(AwaitsDevices(bind.pod, is_so=bool(why)))
+        self._reporter.devices_awaited(placement, why)
 
     def claim_seen(self, claim: ResourceClaim) -> None:
         """Apply a claim as a write returned it, unless it is gone already: the watch may be behind."""

@@ -245,7 +245,7 @@ class Scheduler:
             pod_group_version=lambda group: self._state.objects.version(GangId(group.uid)),
             unbound_claims=parts.cache.unbound_claims,
             awaited_claims=parts.cache.awaited_claims,
-            on_awaited=lambda placement, why: self._reporter.devices_awaited(placement, why),
+            on_awaited=lambda placement, why: self._dispatcher.devices_awaited(placement, why),
             on_claim=lambda claim: self._dispatcher.claim_seen(claim),
             pods_version=lambda: self._watcher.version("Pod"),
         )

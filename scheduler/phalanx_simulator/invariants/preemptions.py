@@ -52,8 +52,9 @@ class PreemptionsAreValid(Check):
     def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
         if any(placement.gang in snapshot.memory.nominations for placement in result.placements):
             self.reached("capacity-freed")
-        preempting = [eviction for eviction in result.evictions if eviction.beneficiary]
-        gone = {eviction.pod for eviction in result.evictions}
+        ended = (*result.evictions, *result.withdrawn)
+        preempting = [eviction for eviction in ended if eviction.beneficiary]
+        gone = {eviction.pod for eviction in ended}
         for eviction in preempting:
             self._check_victim(eviction, snapshot, result)
         for gang_id in dict.fromkeys(eviction.gang for eviction in preempting):

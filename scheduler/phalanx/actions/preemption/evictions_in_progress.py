@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import cached_property
+from typing import Final
 
 from phalanx.actions.preemption.nominations import Nominations
 from phalanx.actions.preemption.victims import (
@@ -14,12 +15,17 @@ from phalanx.actions.preemption.victims import (
 from phalanx.actions.problems.capacity_holders import charged, total_of
 from phalanx.framework.evictions import Beneficiary, is_marked_for_eviction
 from phalanx.framework.queues.guarantees import Coverage
+from phalanx.framework.queues.protected_gangs import start_time
 from phalanx.framework.retry import EVICTION_CHECK_MS
 from phalanx.framework.session import Session
 from phalanx.framework.states import PodState
+from phalanx.model.gangs import Gang
 from phalanx.model.memory import Nomination
 from phalanx.model.names import GangId
 from phalanx.model.pods import Pod
+
+CLOCK_STEP_MS: Final = 1000
+"""Milliseconds: starts of gangs are known in seconds."""
 
 
 class EvictionsInProgress:
@@ -71,8 +77,16 @@ class EvictionsInProgress:
         unmarked = [each.gang for each in victims if not all(map(is_marked_for_eviction, each.pods))]
         return not unmarked or (
             all(may_still_be_evicted(victim, gang, session) for victim in unmarked)
+            and not any(self._has_started_since(victim, gang_id) for victim in unmarked)
             and not any(self._is_guaranteed(victim, gang_id) for victim in victims)
         )
+
+    def _has_started_since(self, victim: Gang, gang_id: GangId) -> bool:
+        """Whether its devices were ready before its placement could end, so that its run time protects it."""
+        session, decided = self._session, self._known.open[gang_id].decided
+        until = session.hooks.protected_until(victim, session.gangs[gang_id])
+        now = session.snapshot.now
+        return until > now and start_time(victim, now) + CLOCK_STEP_MS > decided
 
     def _is_guaranteed(self, victim: Victim, gang_id: GangId) -> bool:
         """Whether guarantees of another queue cover pods of the victim fully, such as raised ones."""

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from phalanx.actions.preemption.victims import Victim
 from phalanx.framework.evictions import Beneficiary
+from phalanx.framework.queues.guarantees import GuaranteeGap
 from phalanx.framework.session import Session
 from phalanx.model.names import QueueName
 from phalanx.model.resources import NONE, Resources, fits, sum_of
@@ -27,6 +28,8 @@ class LeastEvictions(Struct, frozen=True):
     """The only queue whose starts count; None if all starts count like running gangs."""
     reduced: frozenset[str] = frozenset()
     """The resources in which the starts of this queue count."""
+    gaps: tuple[GuaranteeGap, ...] = ()
+    """What victims of the gang's own side must free. Starts count like running gangs."""
 
     def counted(self, victim: Victim) -> Resources:
         """What the victim counts for."""
@@ -38,7 +41,16 @@ class LeastEvictions(Struct, frozen=True):
 
     def are_reached(self, victims: Collection[Victim]) -> bool:
         """Whether these victims together free enough."""
-        return not self.amounts or fits(self.amounts, sum_of(map(self.counted, victims)))
+        if self.amounts and not fits(self.amounts, sum_of(map(self.counted, victims))):
+            return False
+        return all(fits(gap.amounts, sum_of(freed_for(gap, each) for each in victims)) for gap in self.gaps)
+
+
+def freed_for(gap: GuaranteeGap, victim: Victim) -> Resources:
+    """What the victim frees of what a queue uses beyond its guarantee."""
+    if victim.queue not in gap.queues:
+        return NONE
+    return victim.booked_on(gap.nodes)
 
 
 NO_LEAST: Final = LeastEvictions()

@@ -15,9 +15,8 @@ from phalanx.actions.nodes.gang_constraints import GangConstraints, allowed_doma
 from phalanx.actions.nodes.node_classes import asked_for, request_vectors
 from phalanx.actions.nodes.resource_projection import volume_amounts
 from phalanx.actions.preemption.eviction_limits import ExceededLimit
-from phalanx.actions.preemption.least_evictions import NO_LEAST, LeastEvictions
+from phalanx.actions.preemption.least_evictions import NO_LEAST, LeastEvictions, freed_for
 from phalanx.actions.preemption.victims import Victim
-from phalanx.actions.problems.capacity_holders import total_of
 from phalanx.framework.evictions import QueueEvictionLimit
 from phalanx.framework.session import Session
 from phalanx.framework.volume_supply import VolumeAmounts
@@ -192,7 +191,7 @@ def queue_limits_on(
     for limit in limits:
         names = sorted(limit.amounts)
         takes = tuple(
-            (position, vector_of(_booked_on(victim, limit.nodes), names))
+            (position, vector_of(victim.booked_on(limit.nodes), names))
             for position, victim in enumerate(victims)
             if limit.queue in paths[victim.queue] and (limit.is_hard or not victim.is_start)
         )
@@ -206,12 +205,6 @@ def queue_limits_on(
 
 def _pod_limit(limit: ExceededLimit) -> EvictionLimit:
     return EvictionLimit((limit.most,), tuple((position, (count,)) for position, count in limit.takes))
-
-
-def _booked_on(victim: Victim, nodes: frozenset[NodeName] | None) -> Resources:
-    if nodes is None:
-        return victim.total
-    return total_of({node: amounts for node, amounts in victim.booked.items() if node in nodes})
 
 
 def _required_units(victims: Sequence[Victim]) -> dict[int, tuple[int, ...]]:
@@ -247,13 +240,14 @@ def _quota_limits(
 def _least_evictions(
     least: LeastEvictions, wants: Sequence[PodDemand], victims: Sequence[Victim], resources: Sequence[str]
 ) -> Iterator[QuotaLimit]:
-    """The least amounts that must be evicted, as a quota that leaves only the rest of the requests."""
-    counted = [position for position, name in enumerate(resources) if least.amounts.get(name)]
-    names = [resources[position] for position in counted]
-    if counted:
-        asked = [sum(want.request[position] * want.count for want in wants) for position in counted]
-        rest = tuple(amount - least.amounts[name] for amount, name in zip(asked, names, strict=True))
-        frees = tuple(
-            (position, vector_of(least.counted(victim), names)) for position, victim in enumerate(victims)
-        )
-        yield QuotaLimit(tuple(counted), rest, frees)
+    """The least amounts that must be evicted, each as a quota that leaves only the rest of the requests."""
+    wanted = [(least.amounts, [least.counted(victim) for victim in victims])]
+    wanted += [(gap.amounts, [freed_for(gap, victim) for victim in victims]) for gap in least.gaps]
+    for amounts, freed in wanted:
+        counted = [position for position, name in enumerate(resources) if amounts.get(name)]
+        names = [resources[position] for position in counted]
+        if counted:
+            asked = [sum(want.request[position] * want.count for want in wants) for position in counted]
+            rest = tuple(amount - amounts[name] for amount, name in zip(asked, names, strict=True))
+            frees = tuple((position, vector_of(each, names)) for position, each in enumerate(freed))
+            yield QuotaLimit(tuple(counted), rest, frees)

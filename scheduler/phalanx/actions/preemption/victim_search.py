@@ -28,7 +28,7 @@ from phalanx.actions.preemption.victims import Victim
 from phalanx.actions.problems.device_choices import placed_by_choice
 from phalanx.actions.problems.pod_assignment import assign_pods
 from phalanx.actions.problems.problem_builder import ProblemBuilder
-from phalanx.actions.reservations.reservations import Reservation, hold
+from phalanx.actions.reservations.reservations import Exchange, Reservation, hold
 from phalanx.framework.charges import with_marked_charges
 from phalanx.framework.evictions import QueueEvictionLimit
 from phalanx.framework.session import Session
@@ -126,11 +126,16 @@ class VictimSearch:
         return self._problems.key(demand)
 
     def search(
-        self, alternatives: Sequence[Sequence[Reservation]], demand: Demand, candidates: VictimCandidates
+        self,
+        alternatives: Sequence[Sequence[Reservation]],
+        demand: Demand,
+        candidates: VictimCandidates,
+        exchange: Exchange | None = None,
     ) -> SearchResult:
         """Search a plan that respects the first of these sets of reservations for which there is a plan.
 
         There is none if the demand fits, with the last set, as soon as pods that terminate anyway are gone.
+        The `exchange` is tried last.
         """
         if not candidates.least.are_reached(candidates.victims):
             return SearchResult()
@@ -138,15 +143,26 @@ class VictimSearch:
             return SearchResult()
         result = SearchResult()
         for reservations in alternatives:
-            with self._session.statement() as reserved:
-                hold(reservations, reserved)
-                plan = self._plan(demand, candidates)
-                protected = self._protecting_limits(demand, candidates) if plan is None else ()
-                reserved.roll_back()
-            result = SearchResult(plan, protected, tuple(each.gang for each in reservations))
-            if plan is not None:
-                break
-        return result
+            result = self._search_beside(reservations, demand, candidates)
+            if result.plan is not None:
+                return result
+        if exchange is None:
+            return result
+        candidates = replace(candidates, least=replace(candidates.least, gaps=exchange.gaps))
+        if not candidates.least.are_reached(candidates.victims):
+            return result
+        found = self._search_beside(exchange.respected, demand, candidates)
+        return found if found.plan is not None else result
+
+    def _search_beside(
+        self, reservations: Sequence[Reservation], demand: Demand, candidates: VictimCandidates
+    ) -> SearchResult:
+        with self._session.statement() as reserved:
+            hold(reservations, reserved)
+            plan = self._plan(demand, candidates)
+            protected = self._protecting_limits(demand, candidates) if plan is None else ()
+            reserved.roll_back()
+        return SearchResult(plan, protected, tuple(each.gang for each in reservations))
 
     def _fits_with(self, reserved: Sequence[Reservation], demand: Demand) -> bool:
         with self._session.statement() as trial:
@@ -156,9 +172,9 @@ class VictimSearch:
         return fits
 
     def _plan(self, demand: Demand, candidates: VictimCandidates) -> EvictionPlan | None:
-        """The best plan; None if no victims are enough, or if the demand fits without any."""
+        """The best plan; None if no victims are enough, or if none are needed."""
         wanted = whole_demand(demand)
-        if self._assignments(wanted, ()) is not None:
+        if not candidates.least.gaps and self._assignments(wanted, ()) is not None:
             return None
         plan = self._first_plan(wanted, candidates)
         hard = [limit for limit in candidates.queue_limits if limit.is_hard]

@@ -3,10 +3,12 @@
 A gang loses members beyond its minimum, or it is evicted whole. Each member beyond the minimum is a unit of
 its own; if there are many, several form one unit. With `disruption` mode Single each member is a unit. Pods
 that terminate anyway are no victims, nor are members of other schedulers. Nor are assumed pods: they are not
-evicted before the API server confirms them. Starts of this cycle are given up instead (`starts.py`).
+evicted before the API server confirms them. But a gang of which all pods wait for devices is one unit:
+nothing is deleted, its placement ends. Starts of this cycle are given up instead (`starts.py`).
 """
 
 from collections.abc import Collection, Iterator, Sequence
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -22,9 +24,12 @@ from phalanx.framework.states import PodState
 from phalanx.model.api.pod_groups import DisruptionMode
 from phalanx.model.gangs import Gang
 from phalanx.model.gpu_shares import requests_share
-from phalanx.model.names import GangId, PodUid, QueueName
+from phalanx.model.names import GangId, NodeName, PodUid, QueueName
 from phalanx.model.pods import Pod
 from phalanx.model.resources import Resources
+
+WITHDRAWAL_COST: Final = 1
+"""Of a gang that waits for devices: nothing of it runs."""
 
 
 class Victim(Struct, frozen=True):
@@ -51,6 +56,12 @@ class Victim(Struct, frozen=True):
         """The queue that is charged for it."""
         return self.gang.queue
 
+    def booked_on(self, nodes: frozenset[NodeName] | None) -> Resources:
+        """The part of `total` on these nodes; None for all nodes."""
+        if nodes is None:
+            return self.total
+        return total_of({node: amounts for node, amounts in self.booked.items() if node in nodes})
+
 
 class EvictableUnits(Struct, frozen=True):
     """The victims that may be evicted now."""
@@ -76,11 +87,12 @@ class VictimPool:
             new_nodes = session.assigned_nodes(gang)
             if not (gang.nodes or new_nodes) or not is_allowed(gang, beneficiary, session):
                 continue
-            if new_nodes or any(pod.assumed for pod in gang.members):
+            if new_nodes or any(pod.assumed and not pod.awaits_devices for pod in gang.members):
                 later.append(session.snapshot.now + FRESH_VICTIMS_MS)
                 continue
             until = session.hooks.protected_until(gang, beneficiary.gang)
-            if until <= session.snapshot.now:
+            runs = not any(pod.awaits_devices for pod in gang.members)
+            if until <= session.snapshot.now or (until < NEVER and not runs):
                 protected = session.hooks.protected_pods(gang, beneficiary)
                 found.extend(_unprotected(self._units_of(gang), protected))
             elif until < NEVER:
@@ -171,17 +183,23 @@ def _units_of(gang: Gang, session: Session) -> Iterator[Victim]:
         if pod.holds_node and _is_ours(pod, session) and not _is_terminating(pod, session)
     ]
     if not holders or any(pod.assumed for pod in holders):
+        if holders and all(pod.awaits_devices for pod in holders):
+            yield replace(victim_of(gang, holders, session), cost=WITHDRAWAL_COST, holders=_uids(holders))
         return
     is_single = gang.disruption.eviction_mode is DisruptionMode.SINGLE
     alone = [[pod] for pod in holders] if is_single else in_parts(surplus_members(gang, holders))
     names = {pod.uid for part in alone for pod in part}
     together = [pod for pod in holders if pod.uid not in names]
-    known = frozenset(pod.uid for pod in holders)
+    known = _uids(holders)
     for part in alone:
         victim = victim_of(gang, part, session, whole=len(holders) == len(part))
         yield replace(victim, holders=known)
     if together:
         yield replace(victim_of(gang, together, session), holders=known)
+
+
+def _uids(pods: Sequence[Pod]) -> frozenset[PodUid]:
+    return frozenset(pod.uid for pod in pods)
 
 
 def in_parts(surplus: Sequence[Pod]) -> list[Sequence[Pod]]:

@@ -5,7 +5,8 @@ backfill every such gang. A reservation is the earliest time at which the gang f
 what it then uses on which nodes. A gang without a reservation, or with a later one, may use that capacity if
 it ends before the reserved start. It may use all other capacity without limit. Repairs, gangs of higher rank
 and gangs of queues with higher priority ignore reservations. If a gang within the guarantee of its queue does
-not fit with all reservations respected, it respects only those that are within a guarantee too.
+not fit with all reservations respected, it respects only those that are within a guarantee too. The same
+holds for a gang that is within the guarantee once it has evicted others of its side (`exchange`).
 
 Only the reserved start is remembered; times and nodes are computed again in each cycle. Among gangs of equal
 rank, the one with the oldest reservation is tried first, so that gangs do not overtake each other. If a start

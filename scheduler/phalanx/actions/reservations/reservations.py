@@ -16,7 +16,7 @@ from phalanx.actions.demands.demand import Demand, Stage, beneficiary_of
 from phalanx.actions.demands.demand_queue import rank_of
 from phalanx.framework.charges import without_marked
 from phalanx.framework.evictions import Beneficiary
-from phalanx.framework.queues.guarantees import Coverage
+from phalanx.framework.queues.guarantees import Coverage, GuaranteeGap
 from phalanx.framework.queues.ledger import Account, Ledger
 from phalanx.framework.run_times import End, Method
 from phalanx.framework.session import Session
@@ -91,6 +91,15 @@ def hold(reservations: Iterable[Reservation], statement: Statement) -> None:
     """Take the capacity of these starts."""
     for reservation in reservations:
         statement.nominate(queue=reservation.queue, usage=reservation.usage, booked={})
+
+
+class Exchange(Struct, frozen=True):
+    """A start in the place of other gangs within a guarantee, which other queues cannot hold back."""
+
+    respected: tuple[Reservation, ...]
+    """The reservations that bind the gang even so."""
+    gaps: tuple[GuaranteeGap, ...]
+    """What the victims must free."""
 
 
 class BlockingReservations(Struct, frozen=True):
@@ -228,6 +237,24 @@ def _hard(bound: Sequence[Reservation], demand: Demand, session: Session) -> lis
     """The reservations that bind it even if its request is within the guarantee of its queue."""
     beneficiary = beneficiary_of(demand)
     return [each for each in bound if not is_guaranteed_before(beneficiary, each.request, session)]
+
+
+def exchange(bound: Sequence[Reservation], demand: Demand, session: Session) -> Exchange | None:
+    """The exchange with gangs that use the guarantee of its side; None if this passes no reservation."""
+    beneficiary, guarantees = beneficiary_of(demand), session.guarantees
+    respected: list[Reservation] = []
+    gaps: list[GuaranteeGap] = []
+    for each in bound:
+        sides = guarantees.sides(beneficiary, each.queue)
+        if sides is None:
+            respected.append(each)
+            continue
+        coverage, missing = guarantees.gaps_before_start(beneficiary, sides.mine, sides.short)
+        if coverage > guarantees.coverage_after_start(each.request, sides.theirs, sides.short):
+            gaps += [gap for gap in missing if gap not in gaps]
+        else:
+            respected.append(each)
+    return Exchange(tuple(respected), tuple(gaps)) if gaps else None
 
 
 def _is_served_before(session: Session, queue: QueueName, other: QueueName) -> bool:

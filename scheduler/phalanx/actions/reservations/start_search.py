@@ -4,19 +4,27 @@ The least capacity from a time on never decreases as that time moves later. So t
 the gang fits for ever is found by binary search, with one solve per step. A gang with a maximum run time may
 fit earlier, if it ends before a reserved start: the first few earlier times are tried one by one. Pods of
 gangs that end do not repel or attract a gang with affinity any more: such a gang may fit for a while only,
-and a start that is not the earliest one may be found for it.
+and a start that is not the earliest one may be found for it. Members that share claims to devices fit if they
+do with some choice of these devices; the choice is made again when the gang starts.
 """
 
 from bisect import bisect_left
 from collections.abc import Hashable, Sequence
+from contextlib import nullcontext
 from functools import cached_property
 
 from msgspec import Struct
 
 from phalanx.actions.demands.demand import Demand, charged_amounts, has_affinity_terms
-from phalanx.actions.limits import RESERVATION_ENDS_SHOWN_MAX, RESERVATION_GAPS_MAX, RESERVATION_SOLVES_MAX
+from phalanx.actions.limits import (
+    RESERVATION_ENDS_SHOWN_MAX,
+    RESERVATION_GAPS_MAX,
+    RESERVATION_SHARED_SOLVES_MAX,
+    RESERVATION_SOLVES_MAX,
+)
 from phalanx.actions.nodes.gang_constraints import constraints_of
 from phalanx.actions.problems.capacity_holders import charged, total_of
+from phalanx.actions.problems.device_choices import placed_by_choice, sharing_of
 from phalanx.actions.problems.pod_assignment import assign_pods
 from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.actions.reservations.reservations import (
@@ -90,7 +98,9 @@ class StartSearch:
         key = (self.problems.key(demand), tuple(reservation.gang for reservation in reservations))
         if key in self._never:
             return None
-        found = search.find(before.start if before is not None else None)
+        shares = sharing_of(self.session, demand)
+        with self.session.devices.shared.keeping_choice(shares.need) if shares else nullcontext():
+            found = search.find(before.start if before is not None else None)
         if found is None:
             self._never.add(key)
         return found
@@ -111,7 +121,10 @@ class _Search:
         self._demand = demand
         self._ending = ending
         self._reserved = reservations
-        self._oracle = FeasibilityOracle(searches.answers, _LIMITS, solves=RESERVATION_SOLVES_MAX)
+        solves = RESERVATION_SOLVES_MAX
+        if sharing_of(searches.session, demand) is not None:
+            solves = RESERVATION_SHARED_SOLVES_MAX
+        self._oracle = FeasibilityOracle(searches.answers, _LIMITS, solves=solves)
         self._has_terms = has_affinity_terms(demand)
         """Whether it matters which pods are gone, and not only what they free."""
 
@@ -183,10 +196,15 @@ class _Search:
         """Assignments that fit during all of this time; None if there are none."""
         with self._session.statement() as statement:
             self._assume_free(statement, since, until)
-            problem = self._searches.problems.build_problem(self._demand).problem
+            answer = placed_by_choice(self._session, self._demand, self._answer)
             statement.roll_back()
+        return answer.assignments if answer is not None else None
+
+    def _answer(self) -> Placed | None:
+        """The answer for the present choice of devices for claims that members share."""
+        problem = self._searches.problems.build_problem(self._demand).problem
         answer = self._oracle.answer(feasibility_problem(problem))
-        return answer.assignments if isinstance(answer, Placed) and answer.assignments else None
+        return answer if isinstance(answer, Placed) and answer.assignments else None
 
     def _assume_free(self, statement: Statement, since: int, until: int | None) -> None:
         """Assume the least capacity between these times."""

@@ -5,7 +5,7 @@ below their lowest common ancestor, since they share the guarantees above it: ea
 `side`, the child of that ancestor on the path of its queue.
 """
 
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import Protocol
 
@@ -48,6 +48,16 @@ class Sides(Struct, frozen=True):
     theirs: QueueName
     short: frozenset[str]
     """The requested resources for which the demand exceeds what the two sides can share."""
+
+
+class GuaranteeGap(Struct, frozen=True):
+    """What gangs of a queue must free so that another one may start in their place."""
+
+    queues: frozenset[QueueName]
+    """The queue and its descendants."""
+    nodes: frozenset[NodeName] | None
+    """Only pods on these nodes count; None for all nodes."""
+    amounts: Resources
 
 
 class _Session(Protocol):
@@ -147,6 +157,32 @@ class Guarantees:
                 covered |= within
         return frozenset(covered)
 
+    def gaps_before_start(
+        self, beneficiary: Beneficiary, side: QueueName, short: frozenset[str]
+    ) -> tuple[Coverage, tuple[GuaranteeGap, ...]]:
+        """The coverage of a waiting gang if gangs of its side free their capacity, and how much they must.
+
+        That is what the side would use beyond its guarantee, but no more than the gang requests. Beyond its
+        guarantee already, the side must cover the gang in its place of the order. Surplus has no coverage.
+        """
+        self._forget_outdated()
+        uses = _used(beneficiary.requested)
+        gaps: dict[str, tuple[int, Selector | None]] = {}
+        for name in sorted((short & uses) | _devices(uses) or uses) if not beneficiary.is_surplus else ():
+            possible = list(self._gaps_of(beneficiary, side, name))
+            if possible:
+                gaps[name] = min(possible, key=lambda gap: gap[0])
+        amounts: dict[Selector | None, dict[str, int]] = {}
+        for name, (amount, selector) in gaps.items():
+            if amount:
+                amounts.setdefault(selector, {})[name] = amount
+        queues, nodes_of = self._session.queues, self._session.ledger.nodes_of
+        below = frozenset(each.name for each in queues if queues.get(side) in queues.path(each.name))
+        return _coverage(uses, gaps.keys(), short), tuple(
+            GuaranteeGap(below, None if selector is None else nodes_of(selector), missing)
+            for selector, missing in amounts.items()
+        )
+
     def covered_pods(
         self, gang: Gang, side: QueueName, short: frozenset[str], at_least: Coverage
     ) -> frozenset[PodUid]:
@@ -202,6 +238,39 @@ class Guarantees:
         used = self._session.ledger.usage(side, selector).get(name, 0)
         return used + requested[name] <= guarantee
 
+    def _gaps_of(
+        self, beneficiary: Beneficiary, side: QueueName, name: str
+    ) -> Iterator[tuple[int, Selector | None]]:
+        """What must be freed of a resource, for each guarantee that is as large as the request."""
+        asked, ledger = beneficiary.requested[name], self._session.ledger
+        confined = (each for each in ledger.guaranteed(side) if self._is_confined(beneficiary, each))
+        for selector in (None, *confined):
+            guarantee = self._session.fair_shares.of(side, selector).guarantee.get(name, 0)
+            if asked <= guarantee:
+                beyond = max(0, ledger.usage(side, selector).get(name, 0) + asked - guarantee)
+                if beyond <= asked or self._would_cover(beneficiary, side, selector, name):
+                    yield min(asked, beyond), selector
+
+    def _would_cover(
+        self, beneficiary: Beneficiary, side: QueueName, selector: Selector | None, name: str
+    ) -> bool:
+        """Whether the guarantee of the side would cover the gang if it ran beside all that runs."""
+        is_covered, asked = False, beneficiary.requested[name]
+        for queue in self._session.queues.path(beneficiary.gang.queue):
+            place = (True, not is_covered, False, _rank(beneficiary.gang))
+            covered = self._covered_on(queue.name, selector, name)
+            turn_of = self._turns(queue.name, selector, name)
+            before = sum(
+                unit.usage[name]
+                for unit in self._units_below(queue.name)
+                if unit.pods[0].uid in covered and (*turn_of(unit), unit.is_surplus, _rank(unit.gang)) < place
+            )
+            guarantee = self._session.fair_shares.of(queue.name, selector).guarantee.get(name, 0)
+            is_covered = before + asked <= guarantee
+            if queue.name == side:
+                return is_covered
+        return False
+
     def _is_confined(self, beneficiary: Beneficiary, selector: Selector) -> bool:
         """Whether no node outside the flavor could take any of its pods if nothing else ran."""
         fits_elsewhere = self._session.fair_shares.fits_elsewhere
@@ -230,10 +299,7 @@ class Guarantees:
         nodes = None if selector is None else self._session.ledger.nodes_of(selector)
         units = [unit for unit in self._units_below(queue) if _uses_only_on(nodes, unit, name)]
         if sum(unit.usage[name] for unit in units) > left:
-            children = self._session.queues.children(queue)
-            first = {uid for child in children for uid in self._covered_on(child.name, selector, name)}
-            kept = {gang.id for gang in self._kept_below(queue, selector, name)}
-            units.sort(key=lambda unit: (unit.gang.id not in kept, unit.pods[0].uid not in first))
+            units.sort(key=self._turns(queue, selector, name))
         uncovered: set[GangId] = set()
         for unit in units:
             if unit.usage[name] > left or (unit.is_surplus and unit.gang.id in uncovered):
@@ -241,6 +307,15 @@ class Guarantees:
                 continue
             left -= unit.usage[name]
             yield from (pod.uid for pod in unit.pods)
+
+    def _turns(
+        self, queue: QueueName, selector: Selector | None, name: str
+    ) -> Callable[[_Unit], tuple[bool, bool]]:
+        """The order in which a guarantee covers units, before the order of the queue."""
+        children = self._session.queues.children(queue)
+        first = {uid for child in children for uid in self._covered_on(child.name, selector, name)}
+        kept = {gang.id for gang in self._kept_below(queue, selector, name)}
+        return lambda unit: (unit.gang.id not in kept, unit.pods[0].uid not in first)
 
     def _kept_below(self, queue: QueueName, selector: Selector | None, name: str) -> Iterator[Gang]:
         """The protected gangs for which the queue, or one between it and theirs, names a guarantee."""
@@ -285,12 +360,15 @@ def _used(amounts: Resources) -> frozenset[str]:
     return frozenset(name for name, amount in amounts.items() if amount and name not in IGNORED)
 
 
+def _devices(names: Collection[str]) -> set[str]:
+    return {name for name in names if "/" in name}
+
+
 def _coverage(uses: frozenset[str], covered: Collection[str], short: frozenset[str]) -> Coverage:
     counted = short & uses
     if counted and counted.issubset(covered):
         return Coverage.FULL
-    devices = {name for name in uses if "/" in name}
-    if (devices or uses).isdisjoint(covered):
+    if (_devices(uses) or uses).isdisjoint(covered):
         return Coverage.NONE
     return Coverage.PARTIAL if counted else Coverage.FULL
 
