@@ -26,7 +26,7 @@ from phalanx.model.devices.matching import Matcher
 from phalanx.model.devices.pod_claims import Unresolved, own_claims, renewed
 from phalanx.model.devices.pools import NodeChoice
 from phalanx.model.extended_resources import ExtendedRequests
-from phalanx.model.gangs import Gang
+from phalanx.model.gangs import Gang, MemberClaims
 from phalanx.model.names import PodUid, QueueName, ShapeKey
 from phalanx.model.pods import Pod, PodClaim, PodShape
 from phalanx.model.reasons import Objection, Reason
@@ -87,7 +87,7 @@ class DeviceNeeds:
         state: DeviceState,
         gangs: Collection[Gang],
         matcher: Matcher,
-        settled: SettledGangs,
+        settled: SettledGangs[Gang],
         counts: DeviceCounts,
         now: int = 0,
         moved: frozenset[PodUid] = frozenset(),
@@ -106,6 +106,8 @@ class DeviceNeeds:
         self._shapes: dict[tuple[ShapeKey, str], PodShape] = {}
         self._problems: dict[ClaimSpec, Objection | None] = {}
         self._uses: dict[tuple[Users, ...], SharedUse] = {}
+        self._of_lost: dict[str, MemberClaims] = {}
+        """By need, what the lost members ask for whose placeholders have the need."""
         self.charges: Final = ClaimCharges(devices, state, gangs, counts)
         """What queues are charged for claims."""
 
@@ -212,6 +214,40 @@ class DeviceNeeds:
         pod = self._with_sole_claims(pod)
         need = self._need(pod)
         return self._extended(pod, _beside(need, self._users([(pod, need)])))
+
+    def with_claims(self, placeholder: Pod, claims: MemberClaims | None) -> Pod:
+        """The placeholder of a member with these claims, with the need of the pod that replaces the member.
+
+        A named claim that has devices keeps them. Without devices it counts if no other pod names it.
+        """
+        if claims is None:
+            return placeholder
+        specs, allowed = list(claims.own), []
+        for name in claims.named:
+            claim = self._state.claim(placeholder.namespace, name)
+            if claim is not None and claim.allocation is not None:
+                allowed.append(claim.allocation.nodes)
+            elif claim is not None and not self.users.are_several(placeholder.namespace, name):
+                specs.append(claim.spec)
+        problems = (self._problem(spec) for spec in specs)
+        need = Need(
+            claims=tuple(specs),
+            allowed=_in_one_order(allowed),
+            extended=claims.extended,
+            objection=next((each for each in problems if each is not None), None),
+        )
+        made = self._extended(placeholder, need)
+        self._of_lost[made.shape.device_slot] = claims
+        return made
+
+    def without_claims(self, placeholder: Pod) -> Pod:
+        """The placeholder, which asks for no devices now."""
+        key = ShapeKey(f"{placeholder.shape.key}@")
+        return replace(placeholder, shape=replace(placeholder.shape, key=key, device_slot=""))
+
+    def claims_of_lost(self, pod: Pod) -> MemberClaims | None:
+        """What a lost member asks for; None for pods that are no placeholder of such a member."""
+        return self._of_lost.get(pod.shape.device_slot) if pod.is_placeholder else None
 
     def _use(self, users: tuple[Users, ...], pods: Mapping[Need, Pod]) -> SharedUse:
         """The claims that exist of these users."""

@@ -20,6 +20,7 @@ from phalanx.framework.device_cache import DeviceCache
 from phalanx.framework.device_changes import DeviceChanges, Granting
 from phalanx.framework.device_needs import DeviceNeeds, Need
 from phalanx.framework.device_supply import DevicesNow, DeviceSupply, Wanted
+from phalanx.framework.member_claims import ClaimsOfMembers
 from phalanx.framework.mixed_devices import MixedDevices
 from phalanx.framework.shared_choices import (
     EVERYWHERE,
@@ -99,6 +100,8 @@ class SessionDevices:
         changed = (self._all_taken, self._all_freed)
         self.shared: Final = SharedDevices(choices, self.needs, changed)
         """The devices of claims that pods of a gang share."""
+        self.members: Final = ClaimsOfMembers(self._state, cache.compositions)
+        """What members of gangs ask of devices."""
 
     def count(self, need: Need, node: Node) -> int:
         """For how many pods with this need the node has devices now: so many can be allocated together.
@@ -295,7 +298,9 @@ class SessionDevices:
         if own is None:
             return None
         granted = {
-            pod.uid: in_order(self._claims(pod), own[pod.uid], shared, each.special[pod.uid])
+            pod.uid: own[pod.uid]
+            if pod.is_placeholder
+            else in_order(self._claims(pod), own[pod.uid], shared, each.special[pod.uid])
             for each in wanted
             for pod in each.pods
         }
@@ -305,7 +310,7 @@ class SessionDevices:
         node = self._nodes[name].node
         needs = [self.needs.of(pod.shape) for pod in pods]
         special = {pod.uid: self._special(need, node) for pod, need in zip(pods, needs, strict=True)}
-        own = [self._own_claims(pod, special[pod.uid]) for pod in pods]
+        own = [self._own_claims(pod, need, special[pod.uid]) for pod, need in zip(pods, needs, strict=True)]
         return ClaimingPods(node, tuple(pods), tuple(needs), special, tuple(own))
 
     def _in_turn(
@@ -356,10 +361,18 @@ class SessionDevices:
         found = self._state.claims_of(pod.device_claims, namespace=pod.namespace, pod_uid=pod.uid)
         return () if isinstance(found, Unresolved) else found
 
-    def _own_claims(self, pod: Pod, special: SpecialClaim | None) -> tuple[Claim, ...]:
-        """Those that were made for the pod, and the one that is to be made for its extended resources."""
-        own = own_claims(pod.device_claims)
-        found = [each for each in self._claims(pod) if each.name in own]
+    def _own_claims(self, pod: Pod, need: Need, special: SpecialClaim | None) -> tuple[Claim, ...]:
+        """Those that were made for the pod, and the one that is to be made for its extended resources.
+
+        Those of a placeholder do not exist.
+        """
+        if self.needs.claims_of_lost(pod) is not None:
+            names = [f"{pod.uid}:{place}" for place in range(len(need.claims))]
+            named = zip(names, need.claims, strict=True)
+            found = [Claim(pod.namespace, name, uid=name, spec=spec) for name, spec in named]
+        else:
+            own = own_claims(pod.device_claims)
+            found = [each for each in self._claims(pod) if each.name in own]
         if special is not None:
             name = special_name(pod.name, pod.uid)
             found.append(Claim(pod.namespace, name, special_uid(pod.uid), spec_of(special)))

@@ -8,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from phalanx.actions.nodes.fullness import devices_of
+from phalanx.framework.changes import CapacityHold
 from phalanx.framework.charges import (
     have_charges,
     marked_as_charged,
@@ -16,7 +17,7 @@ from phalanx.framework.charges import (
     with_marked_charges,
 )
 from phalanx.framework.session import Session
-from phalanx.framework.statement import CapacityHold, Usage
+from phalanx.framework.statement import Usage
 from phalanx.model.decisions import Bind
 from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.gpu_shares import is_node_part, requests_share, shape_usage, total_usage
