@@ -9,6 +9,9 @@ from phalanx.model.devices.claims import Allocation, uses_of
 from phalanx.model.devices.uses import DeviceUse
 from phalanx.model.names import NodeName, PodUid
 
+Places = dict[NodeName, frozenset[DeviceUse]]
+"""Devices by node; those that several nodes can use are under EVERYWHERE."""
+
 
 class DeviceChanges:
     """What a cycle has changed so far. Devices that several nodes can use are under EVERYWHERE."""

@@ -108,6 +108,8 @@ class DeviceNeeds:
         self._uses: dict[tuple[Users, ...], SharedUse] = {}
         self._of_lost: dict[str, MemberClaims] = {}
         """By need, what the lost members ask for whose placeholders have the need."""
+        self._without_claims: set[ShapeKey] = set()
+        """Shapes of placeholders that asked for devices in vain."""
         self.charges: Final = ClaimCharges(devices, state, gangs, counts)
         """What queues are charged for claims."""
 
@@ -243,11 +245,16 @@ class DeviceNeeds:
     def without_claims(self, placeholder: Pod) -> Pod:
         """The placeholder, which asks for no devices now."""
         key = ShapeKey(f"{placeholder.shape.key}@")
+        self._without_claims.add(key)
         return replace(placeholder, shape=replace(placeholder.shape, key=key, device_slot=""))
 
     def claims_of_lost(self, pod: Pod) -> MemberClaims | None:
         """What a lost member asks for; None for pods that are no placeholder of such a member."""
         return self._of_lost.get(pod.shape.device_slot) if pod.is_placeholder else None
+
+    def lacks_devices(self, pod: Pod) -> bool:
+        """Whether the pod is the placeholder of a lost member whose claims have no devices."""
+        return pod.shape.key in self._without_claims
 
     def _use(self, users: tuple[Users, ...], pods: Mapping[Need, Pod]) -> SharedUse:
         """The claims that exist of these users."""

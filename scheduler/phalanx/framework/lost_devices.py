@@ -3,14 +3,11 @@
 from collections.abc import Iterable, Iterator
 
 from phalanx.framework.changes import CapacityHold
-from phalanx.framework.device_changes import Granting
+from phalanx.framework.device_changes import Granting, Places
 from phalanx.framework.session_devices import SessionDevices
 from phalanx.model.devices.uses import DeviceUse
 from phalanx.model.names import NodeName
 from phalanx.model.pods import Assignments
-
-Places = dict[NodeName, frozenset[DeviceUse]]
-"""Devices by node; those that several nodes can use by EVERYWHERE."""
 
 
 def granted_to_lost(devices: SessionDevices, assignments: Assignments) -> Iterator[Granting]:
@@ -37,10 +34,15 @@ def held_by(hold: CapacityHold, devices: SessionDevices) -> Places:
     return by_place(((node, hold.claimed[pod]) for node, pod in nodes), devices)
 
 
-def by_place(held: Iterable[tuple[NodeName, Iterable[DeviceUse]]], devices: SessionDevices) -> Places:
-    """Devices that are held for pods on these nodes."""
+def united(places: Iterable[Places]) -> Places:
+    """All these devices."""
     found: Places = {}
-    for node, uses in held:
-        for place, some in devices.by_place(node, frozenset(uses)):
+    for each in places:
+        for place, some in each.items():
             found[place] = found.get(place, frozenset()) | some
     return found
+
+
+def by_place(held: Iterable[tuple[NodeName, Iterable[DeviceUse]]], devices: SessionDevices) -> Places:
+    """Devices that are held for pods on these nodes."""
+    return united(dict(devices.by_place(node, frozenset(uses))) for node, uses in held)

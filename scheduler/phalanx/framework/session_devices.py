@@ -11,13 +11,14 @@ from phalanx.framework.claim_users import claims_of_next
 from phalanx.framework.claiming_pods import (
     ClaimingPods,
     Granted,
+    claims_of_placeholder,
     depends_on_others,
     devices_granted,
     granted_by_pod,
     in_order,
 )
 from phalanx.framework.device_cache import DeviceCache
-from phalanx.framework.device_changes import DeviceChanges, Granting
+from phalanx.framework.device_changes import DeviceChanges, Granting, Places
 from phalanx.framework.device_needs import DeviceNeeds, Need
 from phalanx.framework.device_supply import DevicesNow, DeviceSupply, Wanted
 from phalanx.framework.member_claims import ClaimsOfMembers
@@ -196,6 +197,10 @@ class SessionDevices:
     def _special(self, need: Need, node: Node) -> SpecialClaim | None:
         return None if need.extended is None else claim_on(need.extended, node, self._extended)
 
+    def taken_besides(self, held: Places) -> Places:
+        """What the cycle has taken, without these."""
+        return {node: some - held.get(node, NONE_TAKEN) for node, some in self._changes.taken.items()}
+
     def _taken(self, node: NodeName) -> frozenset[DeviceUse]:
         taken = self._changes.taken
         return taken.get(node, NONE_TAKEN) | taken.get(NodeName(EVERYWHERE), NONE_TAKEN)
@@ -298,9 +303,7 @@ class SessionDevices:
         if own is None:
             return None
         granted = {
-            pod.uid: own[pod.uid]
-            if pod.is_placeholder
-            else in_order(self._claims(pod), own[pod.uid], shared, each.special[pod.uid])
+            pod.uid: in_order(pod, self._claims(pod), own[pod.uid], shared, each.special[pod.uid])
             for each in wanted
             for pod in each.pods
         }
@@ -366,13 +369,10 @@ class SessionDevices:
 
         Those of a placeholder do not exist.
         """
+        own = own_claims(pod.device_claims)
+        found = [each for each in self._claims(pod) if each.name in own]
         if self.needs.claims_of_lost(pod) is not None:
-            names = [f"{pod.uid}:{place}" for place in range(len(need.claims))]
-            named = zip(names, need.claims, strict=True)
-            found = [Claim(pod.namespace, name, uid=name, spec=spec) for name, spec in named]
-        else:
-            own = own_claims(pod.device_claims)
-            found = [each for each in self._claims(pod) if each.name in own]
+            found = claims_of_placeholder(pod, need)
         if special is not None:
             name = special_name(pod.name, pod.uid)
             found.append(Claim(pod.namespace, name, special_uid(pod.uid), spec_of(special)))

@@ -17,8 +17,9 @@ from phalanx.actions.demands.demand import Demand
 from phalanx.actions.demands.demand_queue import rank_of
 from phalanx.actions.reservations.reservations import CapacityKey, capacity_delta, split
 from phalanx.framework.charges import charged_for
+from phalanx.framework.device_changes import Places
 from phalanx.framework.evictions import Beneficiary
-from phalanx.framework.lost_devices import Places, by_place, granted_to_lost
+from phalanx.framework.lost_devices import by_place, granted_to_lost
 from phalanx.framework.placeholders import placeholder
 from phalanx.framework.queues.ledger import Account
 from phalanx.framework.session import Session
