@@ -234,14 +234,17 @@ def test_the_first_new_member_leaves_the_devices_of_the_others() -> None:
     assert story.placed() == ["g-8"]
 
 
-def test_two_gangs_keep_their_devices_apart_from_cycle_to_cycle() -> None:
-    """The member of f is created again first. It would get the devices of g if they were not kept apart."""
-    slices = slice_on("a", "a0", "a1", "a2"), slice_on("b", "b0", "b1")
-    story = Story(*TWO, *slices, *running("f", "a2", "b1"), *running("g", "a0 a1", "b0"))
+@pytest.mark.parametrize(("first", "second"), [("a", "b"), ("b", "a")])
+def test_two_gangs_keep_their_devices_apart_from_cycle_to_cycle(first: str, second: str) -> None:
+    """The gang that is tried first could run where the other one must."""
+    small, large = running("f", f"{first}0", f"{first}1"), running("g", f"{second}0 {second}1", "c0")
+    story = Story(*TWO, node("c"), slice_on("c", "c0"), *small, *large)
     story.decide()
-    story.loses("f-0", "g-0")
+    story.loses("f-0")
     story.apply(*claiming("h", 1, exactly(1), queue="default"))
-    for _ in range(3):
+    assert story.placed() == []
+    story.loses("g-0")
+    for _ in range(2):
         assert story.placed() == []
     story.apply(*replacement("f", 7))
     assert story.placed() == ["f-7"]
