@@ -209,6 +209,22 @@ def test_a_claim_that_still_has_its_devices_keeps_them_and_they_are_held_when_it
     assert story.placed() == ["g-7"]
 
 
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_devices_are_held_although_the_end_of_the_claim_is_seen_before_that_of_the_pod(is_gone: bool) -> None:
+    """The node has no capacity for another pod while the member is there."""
+    small = written("Node", "a", status={"allocatable": {"cpu": 2, "memory": "64Gi", "pods": 110}})
+    one = (small, node("b"), *CLASSES, network("n0", "n1"))
+    story = Story(*one, *shown("a"), *claiming("h", 1, exactly(1), queue="default"))
+    assert story.placed() == []
+    end = Deleted("ResourceClaim", "team", "g-0-gpu")
+    story.apply(end if is_gone else claim("g-0-gpu", exactly(1), owner="g-0"))
+    assert story.placed() == []
+    story.loses("g-0")
+    assert story.placed() == []
+    story.apply(*replacement("g", 7))
+    assert story.placed() == ["g-7"]
+
+
 def test_members_with_different_claims_get_what_they_had() -> None:
     """The member with two devices is lost: one device is not enough."""
     story = Story(*TWO, *running("g", "a0 a1", "b0"))
@@ -415,11 +431,7 @@ def network(*names: str) -> Applied:
 
 
 def test_a_device_that_several_nodes_can_use_is_held() -> None:
-    story = Story(
-        node("a"), node("b"), *CLASSES, network("n0", "n1"), *claiming("g", 2, exactly(1), queue="default")
-    )
-    assert story.placed() == ["g-0", "g-1"]
-    story.apply(*shown(story))
+    story = Story(node("a"), node("b"), *CLASSES, network("n0", "n1"), *shown("a"))
     story.decide()
     story.loses("g-0")
     story.apply(*claiming("h", 1, exactly(1), queue="default"))
@@ -429,16 +441,16 @@ def test_a_device_that_several_nodes_can_use_is_held() -> None:
     assert story.placed() == ["g-7"]
 
 
-def shown(story: Story) -> list[Applied]:
-    """The API shows the pods of gang g on nodes, each with a device of the network."""
-    found: list[Applied] = []
+def shown(on: str) -> list[Applied]:
+    """A gang that runs on this node, each pod with a device of the network."""
+    found: list[Applied] = [written("PodGroup", "g", spec={"minMember": 2})]
     for index in range(2):
         pod = f"g-{index}"
         results = [{"request": "r", "driver": "gpu", "pool": "net", "device": f"n{index}"}]
         status = {"allocation": {"devices": {"results": results}}, "reservedFor": [_user(pod)]}
         entry = {"name": "gpu", "resourceClaimTemplateName": "t"}
         labels = {"scheduling.phalanx.dev/pod-group": "g"}
-        found.append(member(pod, entry, made=f"{pod}-gpu", labels=labels, phase="Running", nodeName="a"))
+        found.append(member(pod, entry, made=f"{pod}-gpu", labels=labels, phase="Running", nodeName=on))
         found.append(claim(f"{pod}-gpu", exactly(1), owner=pod, status=status))
     return found
 

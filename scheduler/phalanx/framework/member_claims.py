@@ -17,6 +17,7 @@ Compositions = SettledGangs[tuple[Mapping[str, str], tuple[MemberCount, ...]]]
 """By gang, the extended resources that devices satisfied then, and its members by kind and claims."""
 
 _NOTHING: Final = MemberClaims()
+_NOBODY: Final = frozenset[PodUid]()
 
 
 class ClaimsOfMembers:
@@ -46,6 +47,20 @@ class ClaimsOfMembers:
         """These members by kind and claims."""
         claims = self.of(members)
         return count_members(members, lambda pod: claims.get(pod.uid))
+
+    def deprived(self, gang: Gang) -> frozenset[PodUid]:
+        """Members with a node whose own claims have no devices any more: they have ended, and the API has not
+        shown that yet. Claims and pods are watched separately."""
+        if not gang.claims_devices or not self._state.devices.are_listed:
+            return _NOBODY
+        return frozenset(
+            [pod.uid for pod in gang.members if pod.counts_for_gang and not pod.assumed and self._lacks(pod)]
+        )
+
+    def _lacks(self, pod: Pod) -> bool:
+        own = [each.claim for each in pod.device_claims if each.is_own and not each.is_needless]
+        claims = (self._state.claim(pod.namespace, name) for name in own)
+        return pod.holds_node and any(claim is None or claim.allocation is None for claim in claims)
 
     def of(self, members: Collection[Pod]) -> Mapping[PodUid, MemberClaims]:
         """What each of these members asks for that asks for devices, as far as it is known."""

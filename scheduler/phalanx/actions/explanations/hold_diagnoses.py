@@ -24,9 +24,7 @@ def capacity_reserved(session: Session) -> Diagnosis:
         reason=Reason.CAPACITY_RESERVED,
         message=f"free {what} is reserved for missing members of {formatting.listed(gangs)}",
         evidence=tuple(
-            Evidence(name, finding)
-            for name, holds in gangs.items()
-            for finding in _findings(holds, session)
+            Evidence(name, finding) for name, holds in gangs.items() for finding in _findings(holds, session)
         ),
         otherwise="Wait until those members run or their gang ends; "
         f"reservations expire after {CAPACITY_HOLD_MS // 60_000} minutes",
@@ -35,7 +33,8 @@ def capacity_reserved(session: Session) -> Diagnosis:
 
 def _findings(holds: Sequence[CapacityHold], session: Session) -> Iterator[str]:
     pods = [pod for hold in holds for _, held in hold.assignments for pod in held]
-    yield f"lacks {formatting.pods(len(pods))} with {formatting.amounts(total_requests(pods))}"
+    amounts = formatting.amounts(total_requests(pods))
+    yield f"lacks {formatting.pods(len(pods))}{f' with {amounts}' if amounts else ''}"
     devices = list(_devices(holds))
     if devices:
         yield f"{_named(devices)} held for claims of its missing members"
@@ -51,5 +50,8 @@ def _devices(holds: Sequence[CapacityHold]) -> Iterator[DeviceUse]:
 def _named(devices: Sequence[DeviceUse]) -> str:
     """Such as "devices gpu.example.com/node-1/gpu-0, a share of gpu.example.com/node-1/gpu-1"."""
     names = [f"{'a share of ' if is_share(use) else ''}{'/'.join(device_of(use))}" for use in sorted(devices)]
-    shown = [*names[:SHOWN_DEVICES], *([f"{len(names) - SHOWN_DEVICES} more"] if names[SHOWN_DEVICES:] else ())]
+    shown = [
+        *names[:SHOWN_DEVICES],
+        *([f"{len(names) - SHOWN_DEVICES} more"] if names[SHOWN_DEVICES:] else ()),
+    ]
     return f"{'device' if len(names) == 1 else 'devices'} {formatting.listed(shown)}"

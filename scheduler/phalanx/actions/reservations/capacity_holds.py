@@ -22,10 +22,10 @@ from phalanx.actions.reservations.held_assignments import held_nodes
 from phalanx.framework.placeholders import missing_members, placeholder
 from phalanx.framework.session import Session
 from phalanx.limits import CAPACITY_HOLD_MS, CAPACITY_HOLD_WITHOUT_MEMBERS_MS
-from phalanx.model.gangs import Gang, GangKind, MemberCount
+from phalanx.model.gangs import Gang, GangKind, MemberCount, kind_of
 from phalanx.model.memory import GangComposition
-from phalanx.model.names import GangId
-from phalanx.model.pods import Pod
+from phalanx.model.names import GangId, NodeName, ShapeKey
+from phalanx.model.pods import Pod, PodShape, Requirement, Term
 from phalanx.model.reasons import Objection, Reason
 
 CAUSE: Final = "hold"
@@ -118,9 +118,10 @@ def _is_ending(gang: Gang) -> bool:
 def _review(gang: Gang, session: Session) -> GangComposition:
     """The composition of a gang; an incomplete gang keeps its known one, and the time of the loss."""
     known, now = session.snapshot.memory.compositions.get(gang.id), session.snapshot.now
-    if gang.is_stable:
+    deprived = session.devices.members.deprived(gang)
+    if gang.is_stable and not deprived:
         return _complete(session.devices.members.composition(gang), known)
-    counted = [pod for pod in gang.members if pod.counts_for_gang]
+    counted = [pod for pod in gang.members if pod.counts_for_gang and pod.uid not in deprived]
     if gang.minimum.is_reached(counted):
         return _complete(session.devices.members.count(counted), known)
     if known is None:
@@ -147,7 +148,8 @@ def without_devices(demand: Demand, session: Session) -> Demand | None:
     """The demand of placeholders that ask for devices, as if they asked for none; None if there are none."""
     pods = [pod for batch in demand.batches for pod in batch.pods]
     needs = session.devices.needs
-    plain = [needs.without_claims(pod) for pod in pods if needs.claims_of_lost(pod) is not None]
+    claiming = [pod for pod in pods if needs.claims_of_lost(pod) is not None and pod.shape.requests]
+    plain = [needs.without_claims(pod) for pod in claiming]
     return replace(demand, batches=batches_of(demand.gang, plain, whole=False)) if plain else None
 
 
@@ -168,8 +170,25 @@ def expiry_objection(gang: Gang, composition: GangComposition, session: Session)
 def _lacking(
     gang: Gang, composition: GangComposition, demanded: Iterable[Pod], session: Session
 ) -> Sequence[Pod]:
-    there = [*(pod for pod in gang.members if pod.counts_for_gang), *demanded]
+    deprived = session.devices.members.deprived(gang)
+    counted = [pod for pod in gang.members if pod.counts_for_gang]
+    there = [*(pod for pod in counted if pod.uid not in deprived), *demanded]
     parts = missing_members(gang, there, composition.members, session.devices.members.of(there))
-    made = (placeholder(gang, str(index), part) for index, part in enumerate(parts))
-    needs = session.devices.needs
-    return [needs.with_claims(pod, part.claims) for pod, part in zip(made, parts, strict=True)]
+    ended = [pod for pod in counted if pod.uid in deprived]
+    found = []
+    for index, part in enumerate(parts):
+        pod = placeholder(gang, str(index), part)
+        same = next((each for each in ended if kind_of(each) == kind_of(pod)), None)
+        if same is not None and same.node is not None:
+            ended.remove(same)
+            pod = _for_devices_only(pod, same.node)
+        found.append(session.devices.needs.with_claims(pod, part.claims))
+    return found
+
+
+def _for_devices_only(placeholder: Pod, node: NodeName) -> Pod:
+    """The placeholder of a member that still holds the rest of its capacity on this node."""
+    here = Term((Requirement("metadata.name", "In", (node,), on_field=True),))
+    key = ShapeKey(f"{placeholder.shape.key}@on {node}")
+    shape = PodShape(key, {}, required_affinity=(here,), tolerations=placeholder.shape.tolerations)
+    return replace(placeholder, shape=shape)
