@@ -13,6 +13,7 @@ from phalanx.model.memory import Memory
 from phalanx.model.names import GangId
 from phalanx.model.reasons import Reason, Verdict
 
+from tests.actions.test_device_guarantees import queue as guaranteed
 from tests.actions.test_device_limits import (
     CLASSES,
     Parts,
@@ -462,6 +463,40 @@ def test_the_queue_is_charged_for_held_devices(limit: int, placed: list[str]) ->
     story.decide()
     story.loses("g-0")
     story.apply(*claiming("h", 1, exactly(1), queue="q"))
+    assert story.placed() == placed
+
+
+@pytest.mark.parametrize(("guarantee", "placed"), [(4, ["h-0"]), (0, [])])
+@pytest.mark.parametrize("names", ["gh", "hg"])
+def test_a_gang_that_is_guaranteed_devices_gets_those_that_are_held_for_others(
+    names: str, guarantee: int, placed: list[str]
+) -> None:
+    """Whether its queue is tried before the other one or later."""
+    own, other = f"q{names.index('h')}", f"q{names.index('g')}"
+    queues = (guaranteed(own, guarantee), guaranteed(other, 0))
+    eight = (node("a"), *CLASSES, slice_on("a", *(f"a{index}" for index in range(8))))
+    story = Story(*queues, *eight, *running("g", "a0 a1 a2 a3", "a4 a5", queue=other))
+    story.decide()
+    story.loses("g-0")
+    story.apply(*claiming("i", 1, exactly(8), queue=own))
+    assert story.placed() == []
+    story.apply(*claiming("h", 1, exactly(4), queue=own))
+    assert story.placed() == placed
+
+
+@pytest.mark.parametrize(("limit", "placed"), [(2, ["h-0"]), (3, [])])
+def test_the_queue_is_charged_for_more_devices_than_the_member_had(limit: int, placed: list[str]) -> None:
+    """The member had the second alternative, one device. The first one is free now."""
+    either = first_of((2, "gpu"), (1, "gpu"))
+    pods = [*running("g", "a0", "b0", queue="q")[:2], claim("g-0-gpu", either, owner="g-0")]
+    status = status_with("a", ("a0",), ("g-0",))
+    status["allocation"]["devices"]["results"][0]["request"] = "r/s1"
+    pods[2] = claim("g-0-gpu", either, owner="g-0", status=status)
+    more = running("g", "a0", "b0", queue="q")[3:]
+    story = Story(limited(limit), *TWO, slice_on("b", "b0"), *pods, *more)
+    story.decide()
+    story.loses("g-0")
+    story.apply(*claiming("h", 1, exactly(1), queue="default"))
     assert story.placed() == placed
 
 

@@ -56,9 +56,9 @@ def execute(cycle: Cycle) -> None:
             moves.release_for(demand.gang.id)
             attempts.attempt(demand)
             moves.hold_rest(demand.gang.id)
-    attempts.release_devices()
+    were_withheld = attempts.release_devices()
     nothing_is_held = not attempts.reservations.all and not moves.open and not cycle.session.nominated
-    if nothing_is_held and not attempts.has_given_up and joint_admission.improve(cycle):
+    if nothing_is_held and not (attempts.has_given_up or were_withheld) and joint_admission.improve(cycle):
         attempts.try_again(skipped)
     cycle.outcome.reserved = attempts.reservations.all
     cycle.outcome.used_reservations = attempts.reservations.used
@@ -121,9 +121,11 @@ class _Attempts:
         with self._session.respecting_nominations(demand.gang):
             self._attempt(demand)
 
-    def release_devices(self) -> None:
-        """Release devices that were held in the last cycle for gangs which this cycle has not tried."""
+    def release_devices(self) -> bool:
+        """Release devices that were held in the last cycle for gangs which this cycle has not tried. Returns
+        whether some demand did not get devices that were held: placements must then not be rolled back."""
         self._held_assignments.withhold_devices_from(None)
+        return self._held_assignments.were_devices_withheld
 
     def _attempt(self, demand: Demand) -> None:
         if self._moves.open:

@@ -18,7 +18,7 @@ from phalanx.framework.claim_charges import ClaimCharges, DeviceCounts
 from phalanx.framework.claim_users import ClaimUsers
 from phalanx.framework.settled_gangs import SettledGangs
 from phalanx.framework.shared_choices import SharedUse, SharedUser
-from phalanx.model.devices.charges import Amounts
+from phalanx.model.devices.charges import Amounts, charges_of_names
 from phalanx.model.devices.claims import Claim, ClaimSpec
 from phalanx.model.devices.cluster import ClusterDevices, DeviceState
 from phalanx.model.devices.limits import CLAIM_CONSUMERS_MAX
@@ -217,8 +217,9 @@ class DeviceNeeds:
         need = self._need(pod)
         return self._extended(pod, _beside(need, self._users([(pod, need)])))
 
-    def with_claims(self, placeholder: Pod, claims: MemberClaims | None) -> Pod:
-        """The placeholder of a member with these claims, with the need of the pod that replaces the member.
+    def with_claims(self, placeholder: Pod, claims: MemberClaims | None, queue: QueueName) -> Pod:
+        """The placeholder of a member with these claims, with the need of the pod that replaces the member,
+        and what the queue is charged for it: it may get more devices than the member had.
 
         A named claim that has devices keeps them. Without devices it counts if no other pod names it.
         """
@@ -238,7 +239,8 @@ class DeviceNeeds:
             extended=claims.extended,
             objection=next((each for each in problems if each is not None), None),
         )
-        made = self._extended(placeholder, need)
+        names = charges_of_names(placeholder.shape.requests, self._devices.classes) if claims.extended else ()
+        made = self._charged(self._extended(replace(placeholder, charges=names), need), need, queue)
         self._of_lost[made.shape.device_slot] = claims
         return made
 

@@ -182,7 +182,7 @@ def _lacking(
         if same is not None and same.node is not None:
             ended.remove(same)
             pod = _for_devices_only(pod, same.node)
-        found.append(session.devices.needs.with_claims(pod, part.claims))
+        found.append(session.devices.needs.with_claims(pod, part.claims, gang.queue))
     return found
 
 

@@ -86,6 +86,7 @@ class HeldAssignments:
         self._last: WithheldCapacity | None = None
         self._devices: dict[GangId, _TakenDevices] = {}
         """The devices that are taken now because the present demand must not get them."""
+        self.were_devices_withheld = False
         taken: dict[NodeName, Resources] = {}
         for gang in sorted(holds, key=lambda gang: (self._ranks[gang], gang)):
             with session.respecting_nominations(session.gangs[gang]):
@@ -148,6 +149,7 @@ class HeldAssignments:
             for gang in sorted(more, key=lambda gang: (self._ranks[gang], gang)):
                 devices = self._take_devices(gang, wanted[gang], statement)
                 self._devices[gang] = _TakenDevices(wanted[gang], devices)
+                self.were_devices_withheld = True
 
     def give_up_devices(self, gangs: Iterable[GangId]) -> Statement:
         """Release what is taken for these gangs, for the present demand. It may be rolled back."""
@@ -168,8 +170,9 @@ class HeldAssignments:
     def _take_devices(self, gang: GangId, assignments: Sequence[_Assignment], statement: Statement) -> Places:
         devices, taken = self._session.devices, list[tuple[NodeName, tuple[DeviceUse, ...]]]()
         for number, each in enumerate(assignments):
-            made = placeholder(self._session.gangs[gang], f"held-{number}", each.member)
-            pod = devices.needs.with_claims(made, each.member.claims)
+            of = self._session.gangs[gang]
+            made = placeholder(of, f"held-{number}", each.member)
+            pod = devices.needs.with_claims(made, each.member.claims, of.queue)
             for found in granted_to_lost(devices, [(each.node, (pod,))]):
                 taken.append((each.node, found.uses[pod.uid]))
                 statement.reserve_devices(by_place(taken[-1:], devices))
