@@ -5,6 +5,10 @@ them like repairs: before starts of the same and of lower rank, in every queue. 
 only hold capacity. A hold ends when the gang is complete or deleted, or when it expires. A gang that reserves
 capacity holds what its roles declare in the same way, from its start until its members exist.
 
+Placeholders ask for devices as the claims of the lost members did. Those that cannot have any hold the rest
+of the capacity. A member that has ended may lose its devices in the cluster state before it is seen to have
+ended: only devices are held for it then.
+
 No capacity is held for a gang that is about to end: one with a member that has succeeded, or whose members
 are all being deleted. If all members have failed and none is recreated, the hold expires sooner. No capacity
 is held for a pod without a group, since its replacement is another gang.
@@ -118,7 +122,7 @@ def _is_ending(gang: Gang) -> bool:
 def _review(gang: Gang, session: Session) -> GangComposition:
     """The composition of a gang; an incomplete gang keeps its known one, and the time of the loss."""
     known, now = session.snapshot.memory.compositions.get(gang.id), session.snapshot.now
-    deprived = session.devices.members.deprived(gang)
+    deprived = session.devices.members.deprived(gang) if gang.claims_devices else ()
     if gang.is_stable and not deprived:
         return _complete(session.devices.members.composition(gang), known)
     counted = [pod for pod in gang.members if pod.counts_for_gang and pod.uid not in deprived]
