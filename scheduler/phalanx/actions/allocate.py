@@ -36,7 +36,7 @@ from phalanx.framework.states import PodState
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import Refusal
 from phalanx.model.names import GangId, NodeName
-from phalanx.model.pods import Pod
+from phalanx.model.pods import Assignments, Pod
 from phalanx.model.resources import NONE, sum_of
 from phalanx.solver.engine import place
 from phalanx.solver.problem import Answer, Placed, Unplaceable
@@ -56,8 +56,9 @@ def execute(cycle: Cycle) -> None:
             moves.release_for(demand.gang.id)
             attempts.attempt(demand)
             moves.hold_rest(demand.gang.id)
+    were_withheld = attempts.release_devices()
     nothing_is_held = not attempts.reservations.all and not moves.open and not cycle.session.nominated
-    if nothing_is_held and not attempts.has_given_up and joint_admission.improve(cycle):
+    if nothing_is_held and not (attempts.has_given_up or were_withheld) and joint_admission.improve(cycle):
         attempts.try_again(skipped)
     cycle.outcome.reserved = attempts.reservations.all
     cycle.outcome.used_reservations = attempts.reservations.used
@@ -116,8 +117,15 @@ class _Attempts:
         """
         if demand.gang.id in self.outcome.with_other_members:
             return
+        self._held_assignments.withhold_devices_from(demand)
         with self._session.respecting_nominations(demand.gang):
             self._attempt(demand)
+
+    def release_devices(self) -> bool:
+        """Release devices that were held in the last cycle for gangs which this cycle has not tried. Returns
+        whether some demand did not get devices that were held: placements must then not be rolled back."""
+        self._held_assignments.withhold_devices_from(None)
+        return self._held_assignments.were_devices_withheld
 
     def _attempt(self, demand: Demand) -> None:
         if self._moves.open:
@@ -254,6 +262,7 @@ class _Attempts:
         key = (given_up.key, self.problems.key(demand))
         known, self._known_infeasible = self._known_infeasible, set()
         self._unclaimed = given_up.unclaimed
+        given_up.statements.append(self._held_assignments.give_up_devices(given_up.unclaimed))
         answer = self._solve_beside(demand, _NOWHERE) if key not in known else None
         self._unclaimed = frozenset()
         if answer is None:
@@ -261,6 +270,7 @@ class _Attempts:
             given_up.undo()
             return demand
         rest = self._assign(demand, answer)
+        self._held_assignments.devices_given_up(given_up.unclaimed)
         self._yielding.hold_rest(given_up)
         self.has_given_up = True
         return rest
@@ -382,19 +392,35 @@ class _Attempts:
         return None
 
     def _hold(self, demand: Demand) -> None:
-        """Hold capacity for as many placeholders as fit. It is no failure if others do not fit."""
-        assignments = self._held_assignments.hold_again(demand)
-        if assignments:
-            self._apply(DemandPlacement(demand, assignments))
-            demand = remaining_demand(demand, (pod for _, pods in assignments for pod in pods))
+        """Hold capacity for as many placeholders as fit, without devices for claims where there are none.
+
+        It is no failure if others do not fit.
+        """
+        rest = self._hold_as_asked(demand)
+        without = capacity_holds.without_devices(rest, self._session)
+        if without is not None:
+            self._hold_as_asked(without)
+        self._held_assignments.forget(demand.gang.id)
+
+    def _hold_as_asked(self, demand: Demand) -> Demand:
+        """Hold capacity for as many placeholders as fit; return what is left of the demand."""
+        demand = self._hold_on(demand, self._held_assignments.hold_again(demand))
         if not demand.batches:
-            return
+            return demand
         avoided = self._node_failures.nodes_to_avoid(demand.gang.id)
         answer = self._solve_beside(demand, avoided)
         if answer is None and avoided:
             answer = self._solve_beside(demand, _NOWHERE)
-        if answer is not None:
-            self._apply(DemandPlacement(demand, assign_pods(self._session, demand, answer.assignments)))
+        if answer is None:
+            return demand
+        return self._hold_on(demand, assign_pods(self._session, demand, answer.assignments))
+
+    def _hold_on(self, demand: Demand, assignments: Assignments) -> Demand:
+        """Hold capacity on these nodes; return what is left of the demand."""
+        if not assignments:
+            return demand
+        self._apply(DemandPlacement(demand, assignments))
+        return remaining_demand(demand, (pod for _, pods in assignments for pod in pods))
 
     def _hold_nominated(self, gang: Gang) -> None:
         """Hold the free part of the capacity that is nominated for the gang."""

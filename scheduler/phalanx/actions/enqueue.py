@@ -98,7 +98,7 @@ def _demands_of(cycle: Cycle, gangs: Iterable[GangId]) -> Iterator[Demand]:
             cycle.backlog.objected(gang, found, lasts=session.hooks.are_answers_lasting)
             session.refuse(gang, verdict_of(gang, found))
             if hold is not None and found.reason in HELD_DESPITE:
-                yield from _hold_demand(gang, hold, ())
+                yield from _hold_demand(gang, hold, (), session)
         elif hold is None:
             if not found and gang.id in holds.ended:
                 _report_expired(gang, holds.ended[gang.id], session)
@@ -106,12 +106,12 @@ def _demands_of(cycle: Cycle, gangs: Iterable[GangId]) -> Iterator[Demand]:
         else:
             minimum = [_as_repair(demand) for demand in found if demand.stage is not Stage.SURPLUS]
             yield from minimum
-            yield from _hold_demand(gang, hold, minimum)
+            yield from _hold_demand(gang, hold, minimum, session)
             yield from (demand for demand in found if demand.stage is Stage.SURPLUS)
 
 
 def _report_expired(gang: Gang, composition: GangComposition, session: Session) -> None:
-    objection = capacity_holds.expiry_objection(gang, composition)
+    objection = capacity_holds.expiry_objection(gang, composition, session)
     if objection is not None:
         session.refuse(gang, verdict_of(gang, objection))
 
@@ -121,9 +121,11 @@ def _as_repair(demand: Demand) -> Demand:
     return replace(demand, stage=Stage.REPAIR)
 
 
-def _hold_demand(gang: Gang, hold: GangComposition, demands: Iterable[Demand]) -> Iterator[Demand]:
+def _hold_demand(
+    gang: Gang, hold: GangComposition, demands: Iterable[Demand], session: Session
+) -> Iterator[Demand]:
     demanded = [pod for demand in demands for batch in demand.batches for pod in batch.pods]
-    demand = capacity_holds.demand_of(gang, hold, demanded)
+    demand = capacity_holds.demand_of(gang, hold, demanded, session)
     if demand is not None:
         yield demand
 

@@ -23,6 +23,9 @@ less than one eviction."""
 SHOWN_VICTIMS: Final = 5
 """Victims that a verdict names."""
 
+SHOWN_DEVICES: Final = 8
+"""Devices of claims that a verdict names."""
+
 SHOWN_MEMBERS: Final = 8
 """Members of one shape that a verdict names."""
 

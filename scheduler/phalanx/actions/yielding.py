@@ -17,9 +17,10 @@ from phalanx.actions.demands.demand import Demand, Stage, beneficiary_of
 from phalanx.actions.preemption.nominations import Nominations
 from phalanx.actions.problems.capacity_holders import charged, total_of
 from phalanx.actions.reservations.reservations import is_guaranteed_before
+from phalanx.framework.changes import CapacityHold
 from phalanx.framework.evictions import Beneficiary
 from phalanx.framework.session import Session
-from phalanx.framework.statement import CapacityHold, Statement, Usage
+from phalanx.framework.statement import Statement, Usage
 from phalanx.model.charges import total_charges
 from phalanx.model.gangs import Gang
 from phalanx.model.host_ports import fits_on, with_ports

@@ -25,6 +25,10 @@ class ClaimUsers:
         """Whether one pod names the claim."""
         return self._pods[namespace, claim] == 1
 
+    def are_several(self, namespace: str, claim: str) -> bool:
+        """Whether more than one pod names the claim."""
+        return self._pods[namespace, claim] > 1
+
     def gangs_with(self, claim: Claim) -> Set[GangId]:
         """The gangs of which a pod names the claim."""
         return self._gangs_of.get((claim.namespace, claim.name), frozenset())

@@ -41,14 +41,25 @@ def granted_by_pod(wanted: ClaimingPods, granted: Sequence[ClaimGrant]) -> Grant
     }
 
 
+def claims_of_placeholder(pod: Pod, need: Need) -> list[Claim]:
+    """The claims of a pod that does not exist."""
+    names = [f"{pod.uid}:{place}" for place in range(len(need.claims))]
+    return [
+        Claim(pod.namespace, name, uid=name, spec=spec) for name, spec in zip(names, need.claims, strict=True)
+    ]
+
+
 def in_order(
+    pod: Pod,
     claims: Sequence[Claim],
     own: Sequence[ClaimGrant],
     shared: Mapping[str, Allocation],
     special: SpecialClaim | None,
 ) -> tuple[ClaimGrant, ...]:
     """The grants of these claims of a pod, which are all that it names; then the one for its extended
-    resources."""
+    resources. Claims of a placeholder have no names."""
+    if pod.is_placeholder:
+        return tuple(own)
     decided = {each.uid: each for each in own}
     named = [
         decided.get(claim.uid) or ClaimGrant(claim.namespace, claim.name, claim.uid, shared.get(claim.uid))

@@ -5,6 +5,7 @@ from typing import Final
 
 from phalanx.framework.device_counts import DeviceCounts
 from phalanx.framework.extended_nodes import ExtendedNodes
+from phalanx.framework.member_claims import Compositions
 from phalanx.framework.settled_gangs import SettledGangs
 from phalanx.model.devices.claims import ClaimSpec, DeviceClass
 from phalanx.model.devices.cluster import ClusterDevices, DeviceState
@@ -14,6 +15,7 @@ from phalanx.model.devices.mixed_slots import MixCounter
 from phalanx.model.devices.pools import Inventory
 from phalanx.model.devices.shared_pools import SharedPools
 from phalanx.model.devices.slots import SlotCounter
+from phalanx.model.gangs import Gang
 from phalanx.model.nodes import Node
 from phalanx.model.snapshot import Snapshot
 
@@ -26,7 +28,8 @@ class DeviceCache:
 
     def __init__(self) -> None:
         self.matcher: Final = Matcher()
-        self.settled: Final = SettledGangs()
+        self.settled: Final = SettledGangs[Gang]()
+        self.compositions: Final = Compositions()
         self.counts: Final = DeviceCounts()
         self._nodes = ExtendedNodes()
         self._classes: Mapping[str, DeviceClass] = {}

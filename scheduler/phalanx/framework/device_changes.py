@@ -5,9 +5,12 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from phalanx.framework.claiming_pods import Granted
-from phalanx.model.devices.claims import Allocation
+from phalanx.model.devices.claims import Allocation, uses_of
 from phalanx.model.devices.uses import DeviceUse
-from phalanx.model.names import NodeName
+from phalanx.model.names import NodeName, PodUid
+
+Places = dict[NodeName, frozenset[DeviceUse]]
+"""Devices by node; those that several nodes can use are under EVERYWHERE."""
 
 
 class DeviceChanges:
@@ -28,3 +31,12 @@ class Granting(Struct, frozen=True):
     granted: Granted
     taken: Mapping[NodeName, frozenset[DeviceUse]]
     shared: Mapping[str, Allocation]
+
+    @property
+    def uses(self) -> dict[PodUid, tuple[DeviceUse, ...]]:
+        """What each pod gets for claims that had no devices, in order."""
+        allocations = {
+            pod: [each.allocation for each in some if each.allocation is not None]
+            for pod, some in self.granted.items()
+        }
+        return {pod: tuple(sorted(uses_of(some))) for pod, some in allocations.items()}

@@ -18,7 +18,7 @@ from phalanx.framework.claim_charges import ClaimCharges
 from phalanx.framework.claim_users import ClaimUsers
 from phalanx.framework.settled_gangs import SettledGangs
 from phalanx.framework.shared_choices import SharedUse, SharedUser
-from phalanx.model.devices.charges import Amounts
+from phalanx.model.devices.charges import Amounts, charges_of_names
 from phalanx.model.devices.claims import Claim, ClaimSpec
 from phalanx.model.devices.cluster import ClusterDevices, DeviceState
 from phalanx.model.devices.limits import CLAIM_CONSUMERS_MAX
@@ -26,7 +26,7 @@ from phalanx.model.devices.matching import Matcher
 from phalanx.model.devices.pod_claims import Unresolved, own_claims, renewed
 from phalanx.model.devices.pools import NodeChoice
 from phalanx.model.extended_resources import ExtendedRequests
-from phalanx.model.gangs import Gang
+from phalanx.model.gangs import Gang, MemberClaims
 from phalanx.model.names import PodUid, QueueName, ShapeKey
 from phalanx.model.pods import Pod, PodClaim, PodShape
 from phalanx.model.reasons import Objection, Reason
@@ -87,7 +87,7 @@ class DeviceNeeds:
         state: DeviceState,
         gangs: Collection[Gang],
         matcher: Matcher,
-        settled: SettledGangs,
+        settled: SettledGangs[Gang],
         now: int = 0,
         moved: frozenset[PodUid] = frozenset(),
     ) -> None:
@@ -105,6 +105,10 @@ class DeviceNeeds:
         self._shapes: dict[tuple[ShapeKey, str], PodShape] = {}
         self._problems: dict[ClaimSpec, Objection | None] = {}
         self._uses: dict[tuple[Users, ...], SharedUse] = {}
+        self._of_lost: dict[str, MemberClaims] = {}
+        """By need, what the lost members ask for whose placeholders have the need."""
+        self._without_claims: set[ShapeKey] = set()
+        """Shapes of placeholders that asked for devices in vain."""
         self.charges: Final = ClaimCharges(devices, state, gangs)
         """What queues are charged for claims."""
 
@@ -211,6 +215,47 @@ class DeviceNeeds:
         pod = self._with_sole_claims(pod)
         need = self._need(pod)
         return self._extended(pod, _beside(need, self._users([(pod, need)])))
+
+    def with_claims(self, placeholder: Pod, claims: MemberClaims | None, queue: QueueName) -> Pod:
+        """The placeholder of a member with these claims, with the need of the pod that replaces the member,
+        and what the queue is charged for it: it may get more devices than the member had.
+
+        A named claim that has devices keeps them. Without devices it counts if no other pod names it.
+        """
+        if claims is None:
+            return placeholder
+        specs, allowed = list(claims.own), []
+        for name in claims.named:
+            claim = self._state.claim(placeholder.namespace, name)
+            if claim is not None and claim.allocation is not None:
+                allowed.append(claim.allocation.nodes)
+            elif claim is not None and not self.users.are_several(placeholder.namespace, name):
+                specs.append(claim.spec)
+        problems = (self._problem(spec) for spec in specs)
+        need = Need(
+            claims=tuple(specs),
+            allowed=_in_one_order(allowed),
+            extended=claims.extended,
+            objection=next((each for each in problems if each is not None), None),
+        )
+        names = charges_of_names(placeholder.shape.requests, self._devices.classes) if claims.extended else ()
+        made = self._charged(self._extended(replace(placeholder, charges=names), need), need, queue)
+        self._of_lost[made.shape.device_slot] = claims
+        return made
+
+    def without_claims(self, placeholder: Pod) -> Pod:
+        """The placeholder, which asks for no devices now."""
+        key = ShapeKey(f"{placeholder.shape.key}@")
+        self._without_claims.add(key)
+        return replace(placeholder, shape=replace(placeholder.shape, key=key, device_slot=""))
+
+    def claims_of_lost(self, pod: Pod) -> MemberClaims | None:
+        """What a lost member asks for; None for pods that are no placeholder of such a member."""
+        return self._of_lost.get(pod.shape.device_slot) if pod.is_placeholder else None
+
+    def lacks_devices(self, pod: Pod) -> bool:
+        """Whether the pod is the placeholder of a lost member whose claims have no devices."""
+        return pod.shape.key in self._without_claims
 
     def _use(self, users: tuple[Users, ...], pods: Mapping[Need, Pod]) -> SharedUse:
         """The claims that exist of these users."""

@@ -2,16 +2,17 @@
 
 A placeholder has the shape of a lost member or, if the PodGroup reserves capacity, of a role. The shape of a
 role is that of its existing members, else that of its declared requests. Placeholders have no affinity terms:
-these count when the pods exist. Queues are charged for their claims to devices, but no devices are held.
+these count when the pods exist. Those of lost members get devices for claims like those of the members.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import islice
 
 from phalanx.limits import PLACEHOLDERS_MAX
 from phalanx.model.gangs import (
     Gang,
+    MemberClaims,
     MemberCount,
     ancestor_chains,
     complete_subgroups,
@@ -33,15 +34,23 @@ def placeholders(gang: Gang, there: Sequence[Pod], had: Sequence[MemberCount] = 
     `had` is the composition of the gang when it was complete. There are no placeholders for members of
     unknown shape, and at most PLACEHOLDERS_MAX.
     """
+    found = missing_members(gang, there, had, {})
+    return [placeholder(gang, str(index), part) for index, part in enumerate(found)]
+
+
+def missing_members(
+    gang: Gang, there: Sequence[Pod], had: Sequence[MemberCount], claims: Mapping[PodUid, MemberClaims]
+) -> list[MemberCount]:
+    """The kind of each member that the minimum lacks: see `placeholders`. `claims`: those of pods `there`."""
     if gang.minimum.is_reached(there):
         return []
     vacancies = _vacancies(gang, had, there)
     total = min(PLACEHOLDERS_MAX, max(gang.min_member - len(there), len(vacancies)))
     vacancies += [("", "")] * (total - len(vacancies))
-    lost = [*_lost(had, there), *(_declared(gang, there, total) if gang.reserves else ())]
+    lost = [*_lost(had, there, claims), *(_declared(gang, there, total) if gang.reserves else ())]
     around = ancestor_chains(gang.subgroups)
     found = (_take(lost, had, vacancy, around) for vacancy in vacancies)
-    return [_placeholder(gang, index, part) for index, part in enumerate(found) if part is not None]
+    return [part for part in found if part is not None]
 
 
 def _vacancies(gang: Gang, had: Sequence[MemberCount], there: Sequence[Pod]) -> list[Vacancy]:
@@ -69,11 +78,22 @@ def _vacancies(gang: Gang, had: Sequence[MemberCount], there: Sequence[Pod]) -> 
     return found
 
 
-def _lost(had: Sequence[MemberCount], there: Iterable[Pod]) -> list[MemberCount]:
+def _lost(
+    had: Sequence[MemberCount], there: Collection[Pod], claims: Mapping[PodUid, MemberClaims]
+) -> list[MemberCount]:
     """The kinds of the lost members."""
-    present = Counter(kind_of(pod) for pod in there)
-    gone = [(part, part.count - present[part.role, part.subgroup, part.shape.key]) for part in had]
-    return [part for part, count in gone for _ in range(count)]
+    present = Counter((kind_of(pod), claims.get(pod.uid)) for pod in there)
+    kinds = [((part.role, part.subgroup, part.shape.key), part.claims) for part in had]
+    gone = [(part, part.count - present[kind]) for part, kind in zip(had, kinds, strict=True)]
+    lost = [part for part, count in gone for _ in range(count)]
+    for pod in there:
+        # The shape of a pod that waits says what it needs of devices, that of a member with a node does not.
+        key = (pod.role, pod.subgroup, claims.get(pod.uid) if pod.is_waiting else None)
+        same = (part for part in lost if (part.role, part.subgroup, part.claims) == key)
+        found = next(same, None) if key[2] is not None else None
+        if found is not None:
+            lost.remove(found)
+    return lost
 
 
 def _declared(gang: Gang, there: Sequence[Pod], most: int) -> list[MemberCount]:
@@ -109,11 +129,12 @@ def _matching(vacancy: Vacancy, around: Mapping[str, tuple[str, ...]]) -> Callab
     )
 
 
-def _placeholder(gang: Gang, index: int, part: MemberCount) -> Pod:
+def placeholder(gang: Gang, name: str, part: MemberCount) -> Pod:
+    """A placeholder for one member of this kind. `name` distinguishes it from others of the gang."""
     return Pod(
-        uid=PodUid(f"placeholder:{gang.id}:{index}"),
+        uid=PodUid(f"placeholder:{gang.id}:{name}"),
         namespace=gang.namespace,
-        name=f"{gang.name}-placeholder-{index}",
+        name=f"{gang.name}-placeholder-{name}",
         shape=part.shape,
         scheduler_name=gang.members[0].scheduler_name,
         created=gang.created,

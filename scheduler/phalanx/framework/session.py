@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
+from phalanx.framework.changes import CapacityHold, Changes
 from phalanx.framework.config import ConfigError, SchedulerConfig
 from phalanx.framework.eligibility import Eligibility, evaluate
 from phalanx.framework.evictions import preempted
@@ -32,7 +33,7 @@ from phalanx.framework.run_times import RunTimeForecast
 from phalanx.framework.running_sums import RunningSums
 from phalanx.framework.session_cache import SessionCache
 from phalanx.framework.session_devices import SessionDevices
-from phalanx.framework.statement import CapacityHold, Changes, Statement
+from phalanx.framework.statement import Statement
 from phalanx.framework.states import GangState, PodState, check_gang_transition, first_state
 from phalanx.framework.volume_classes import VolumeClasses
 from phalanx.framework.volume_supply import VolumeSupply

@@ -11,16 +11,18 @@ from phalanx.framework.claim_users import claims_of_next
 from phalanx.framework.claiming_pods import (
     ClaimingPods,
     Granted,
+    claims_of_placeholder,
     depends_on_others,
     devices_granted,
     granted_by_pod,
     in_order,
 )
 from phalanx.framework.device_cache import DeviceCache
-from phalanx.framework.device_changes import DeviceChanges, Granting
+from phalanx.framework.device_changes import DeviceChanges, Granting, Places
 from phalanx.framework.device_counts import SessionCounts
 from phalanx.framework.device_needs import DeviceNeeds, Need
 from phalanx.framework.device_supply import DevicesNow, DeviceSupply, Wanted
+from phalanx.framework.member_claims import ClaimsOfMembers
 from phalanx.framework.mixed_devices import MixedDevices
 from phalanx.framework.shared_choices import (
     EVERYWHERE,
@@ -103,6 +105,8 @@ class SessionDevices:
         changed = (self._all_taken, self._all_freed)
         self.shared: Final = SharedDevices(choices, self.needs, changed)
         """The devices of claims that pods of a gang share."""
+        self.members: Final = ClaimsOfMembers(self._state, cache.compositions)
+        """What members of gangs ask of devices."""
 
     def count(self, need: Need, node: Node) -> int:
         """For how many pods with this need the node has devices now: so many can be allocated together.
@@ -196,6 +200,10 @@ class SessionDevices:
 
     def _special(self, need: Need, node: Node) -> SpecialClaim | None:
         return None if need.extended is None else claim_on(need.extended, node, self._extended)
+
+    def taken_besides(self, held: Places) -> Places:
+        """What the cycle has taken, without these."""
+        return {node: some - held.get(node, NONE_TAKEN) for node, some in self._changes.taken.items()}
 
     def _taken(self, node: NodeName) -> frozenset[DeviceUse]:
         taken = self._changes.taken
@@ -304,7 +312,7 @@ class SessionDevices:
         if own is None:
             return None
         granted = {
-            pod.uid: in_order(self._claims(pod), own[pod.uid], shared, each.special[pod.uid])
+            pod.uid: in_order(pod, self._claims(pod), own[pod.uid], shared, each.special[pod.uid])
             for each in wanted
             for pod in each.pods
         }
@@ -314,7 +322,7 @@ class SessionDevices:
         node = self._nodes[name].node
         needs = [self.needs.of(pod.shape) for pod in pods]
         special = {pod.uid: self._special(need, node) for pod, need in zip(pods, needs, strict=True)}
-        own = [self._own_claims(pod, special[pod.uid]) for pod in pods]
+        own = [self._own_claims(pod, need, special[pod.uid]) for pod, need in zip(pods, needs, strict=True)]
         return ClaimingPods(node, tuple(pods), tuple(needs), special, tuple(own))
 
     def _in_turn(
@@ -365,10 +373,15 @@ class SessionDevices:
         found = self._state.claims_of(pod.device_claims, namespace=pod.namespace, pod_uid=pod.uid)
         return () if isinstance(found, Unresolved) else found
 
-    def _own_claims(self, pod: Pod, special: SpecialClaim | None) -> tuple[Claim, ...]:
-        """Those that were made for the pod, and the one that is to be made for its extended resources."""
+    def _own_claims(self, pod: Pod, need: Need, special: SpecialClaim | None) -> tuple[Claim, ...]:
+        """Those that were made for the pod, and the one that is to be made for its extended resources.
+
+        Those of a placeholder do not exist.
+        """
         own = own_claims(pod.device_claims)
         found = [each for each in self._claims(pod) if each.name in own]
+        if self.needs.claims_of_lost(pod) is not None:
+            found = claims_of_placeholder(pod, need)
         if special is not None:
             name = special_name(pod.name, pod.uid)
             found.append(Claim(pod.namespace, name, special_uid(pod.uid), spec_of(special)))

@@ -3,26 +3,28 @@
 What is known of a gang (`Gang.is_stable`) is kept with its object, and most gangs run for many cycles.
 """
 
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId
+
+Made = TypeVar("Made")
 
 _FEW: Final = 1024
 """Gangs that are kept in any case."""
 
 
-class SettledGangs:
-    """Gangs of which no member with claims to devices waits, as sessions see them.
+class SettledGangs(Generic[Made]):
+    """What sessions made of gangs whose claims to devices stay as they are.
 
     Those that no session asks for are dropped: at most about three times as many are kept as there are.
     """
 
     def __init__(self) -> None:
-        self._now: dict[GangId, tuple[Gang, Gang]] = {}
-        self._before: dict[GangId, tuple[Gang, Gang]] = {}
+        self._now: dict[GangId, tuple[Gang, Made]] = {}
+        self._before: dict[GangId, tuple[Gang, Made]] = {}
 
-    def get(self, gang: Gang) -> Gang | None:
+    def get(self, gang: Gang) -> Made | None:
         """What an earlier session made of exactly this gang."""
         known = self._now.get(gang.id) or self._before.get(gang.id)
         if known is None or known[0] is not gang:
@@ -30,7 +32,7 @@ class SettledGangs:
         self.keep(*known)
         return known[1]
 
-    def keep(self, gang: Gang, made: Gang) -> None:
+    def keep(self, gang: Gang, made: Made) -> None:
         """Keep what a session made of the gang."""
         if len(self._now) > 2 * len(self._before) + _FEW:
             self._before, self._now = self._now, {}

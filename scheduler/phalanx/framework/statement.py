@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
-from msgspec import Struct
-
+from phalanx.framework.changes import CapacityHold, Changes
 from phalanx.framework.charges import loads_with_devices, without_marked
 from phalanx.framework.claiming_pods import Granted
-from phalanx.framework.device_changes import DeviceChanges
+from phalanx.framework.device_changes import Granting
+from phalanx.framework.lost_devices import granted_to_lost, held_by
 from phalanx.framework.nodes.affinity import AffinityIndex
 from phalanx.framework.nodes.node_facts import NodeFacts
 from phalanx.framework.queues.ledger import Account, Ledger
@@ -34,7 +34,7 @@ from phalanx.model.gpu_shares import (
     total_usage,
 )
 from phalanx.model.host_ports import offered_of
-from phalanx.model.names import GangId, NodeName, PodUid, QueueName
+from phalanx.model.names import NodeName, PodUid, QueueName
 from phalanx.model.nodes import NodeState
 from phalanx.model.numa import is_numa_resource, zone_capacity
 from phalanx.model.pods import Assignments, Device, Pod
@@ -48,42 +48,12 @@ Usage = Mapping[NodeName, Resources]
 """Amounts per node."""
 
 
-class CapacityHold(Struct, frozen=True):
-    """Capacity that is held for members of a gang which do not exist yet."""
-
-    gang: Gang
-    assignments: tuple[tuple[NodeName, tuple[Pod, ...]], ...]
-    devices: Devices = NO_DEVICES
-
-
 class DoesNotFit(Exception):
     """A placement would over-commit a node or violate anti-affinity: an error of what computed it."""
 
 
 class DevicesLacking(DoesNotFit):
     """Claims cannot all have devices on their nodes. No error if others took devices in another order."""
-
-
-class Changes:
-    """All changes of a cycle so far. Values that are absent here are as in the snapshot."""
-
-    def __init__(self) -> None:
-        self.free: dict[NodeName, Resources] = {}
-        self.pods: dict[PodUid, PodState] = {}
-        self.gangs: dict[GangId, GangState] = {}
-        self.assigned_nodes: dict[GangId, tuple[NodeName, ...]] = {}
-        self.nodes: list[NodeName] = []
-        self.placements: list[Placement] = []
-        self.placements_version = 0
-        """Equal while the placements are the same."""
-        self.evictions: list[Evict] = []
-        self.capacity_holds: dict[int, CapacityHold | None] = {}
-        """Numbered in the order of the decisions; None if a hold was released again."""
-        self.nominated: list[tuple[QueueName, Resources]] = []
-        self.devices = DeviceChanges()
-        """The devices of claims."""
-        self.ended: dict[PodUid, bool] = {}
-        """Pods that are assumed to have ended."""
 
 
 class _Supply(Protocol):
@@ -212,18 +182,23 @@ class Statement:
     def hold_capacity(self, *, gang: Gang, assignments: Assignments, devices: Devices = NO_DEVICES) -> None:
         """Hold capacity for members that do not exist yet, on nodes and in the accounts of the queue.
 
-        GPU shares are assigned as in `place`. Raises DoesNotFit.
+        GPU shares are assigned as in `place`. Claims of lost members get devices as far as there are some.
+        Raises DoesNotFit.
         """
         devices = self._take(gang, assignments, devices)
         taken = tuple((node, tuple(pods)) for node, pods in assignments)
-        holds = self._changes.capacity_holds
-        self._set(holds, len(holds), CapacityHold(gang, taken, devices))
+        holds, claimed = self._changes.capacity_holds, dict[PodUid, tuple[DeviceUse, ...]]()
+        for found in granted_to_lost(self._session.devices, assignments):
+            self._take_devices(found)
+            claimed.update(found.uses)
+        self._set(holds, len(holds), CapacityHold(gang, taken, devices, claimed))
 
     def release_hold(self, hold: CapacityHold) -> None:
         """Release capacity that this cycle held for members that do not exist yet."""
         booked = {node: total_charges(pods) for node, pods in hold.assignments}
         used = {node: total_usage(pods, hold.devices) for node, pods in hold.assignments}
         self.assume_ended(queue=hold.gang.queue, used=used, booked=booked)
+        self.reserve_devices(held_by(hold, self._session.devices), release=True)
         number = next(key for key, each in self._changes.capacity_holds.items() if each is hold)
         self._set(self._changes.capacity_holds, number, None)
 
@@ -402,12 +377,15 @@ class Statement:
         found = self._session.devices.allocate(assignments)
         if found is None:
             raise DevicesLacking(f"there are no devices for the claims of {count} pods on their nodes")
+        self._take_devices(found)
+        return found.granted
+
+    def _take_devices(self, found: Granting) -> None:
         changes = self._changes.devices
         for key, devices in found.taken.items():
             self._set_devices(changes.taken, key, devices)
         for claim, allocation in found.shared.items():
             self._set(changes.shared, claim, allocation)
-        return found.granted
 
     def _set_devices(
         self, table: dict[NodeName, frozenset[DeviceUse]], node: NodeName, devices: frozenset[DeviceUse]

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Protocol
 
+from phalanx.framework.changes import CapacityHold
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.nodes.affinity import AffinityIndex
 from phalanx.framework.nodes.cells import ReservedCells
@@ -12,7 +13,6 @@ from phalanx.framework.queues.fair_shares import FairShares
 from phalanx.framework.queues.guarantees import Guarantees
 from phalanx.framework.queues.ledger import Ledger
 from phalanx.framework.queues.queue_tree import QueueTree
-from phalanx.framework.statement import CapacityHold
 from phalanx.framework.states import PodState
 from phalanx.framework.volume_supply import VolumeSupply
 from phalanx.model.attach_limits import NodeDrivers

@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from phalanx.framework.statement import Changes
+from phalanx.framework.changes import Changes
 from phalanx.limits import VOLUME_BLOCKS_MAX, VOLUME_SPACE_MAX
 from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.nodes import Node, NodeState

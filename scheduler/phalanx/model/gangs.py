@@ -1,7 +1,7 @@
 """Gangs: pods that start together or not at all."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from functools import cached_property
 from hashlib import blake2b
@@ -10,6 +10,8 @@ from typing import Final
 from msgspec import Struct, json
 
 from phalanx.model.api.pod_groups import Disruption, PodGroupSpec, Recovery, Runtime, TopologyRequest
+from phalanx.model.devices.claims import ClaimSpec
+from phalanx.model.extended_resources import ExtendedRequests
 from phalanx.model.names import API_GROUP, GangId, NodeName, QueueName, ShapeKey
 from phalanx.model.pods import ClaimCharge, Pod, PodPhase, PodShape, without_affinity_state
 from phalanx.model.reasons import Objection
@@ -21,8 +23,20 @@ Kind = tuple[str, str, ShapeKey]
 """Role, subgroup and shape key of a member."""
 
 
+class MemberClaims(Struct, frozen=True, gc=False):
+    """What a member asks of devices, and the pod asks that is created in its place.
+
+    `own`: what the claims ask for that were made for the pod, in their order. `named`: the names of its other
+    claims. `extended`: its extended resources, if devices may satisfy them.
+    """
+
+    own: tuple[ClaimSpec, ...] = ()
+    named: tuple[str, ...] = ()
+    extended: ExtendedRequests | None = None
+
+
 class MemberCount(Struct, frozen=True):
-    """Number of members of one role, subgroup and shape."""
+    """Number of members of one role, subgroup and shape, with equal claims."""
 
     role: str
     shape: PodShape
@@ -30,6 +44,8 @@ class MemberCount(Struct, frozen=True):
     subgroup: str = ""
     charges: tuple[ClaimCharge, ...] = ()
     """What a queue is charged for the claims of one of them, those that the next such member gets too."""
+    claims: MemberClaims | None = None
+    """None if it asks for no devices, or if that is not known."""
 
 
 def kind_of(pod: Pod) -> Kind:
@@ -37,20 +53,23 @@ def kind_of(pod: Pod) -> Kind:
     return (pod.role, pod.subgroup, without_affinity_state(pod.shape).key)
 
 
-def count_members(pods: Iterable[Pod]) -> tuple[MemberCount, ...]:
-    """Members by kind, sorted by kind."""
+def count_members(
+    pods: Iterable[Pod], claims_of: Callable[[Pod], MemberClaims | None] = lambda pod: None
+) -> tuple[MemberCount, ...]:
+    """Members by kind and claims, sorted by kind."""
     shapes: dict[Kind, PodShape] = {}
-    counts: Counter[Kind] = Counter()
-    charges: dict[Kind, tuple[ClaimCharge, ...]] = {}
+    counts: Counter[tuple[Kind, MemberClaims | None]] = Counter()
+    charges: dict[tuple[Kind, MemberClaims | None], tuple[ClaimCharge, ...]] = {}
     for pod in pods:
-        kind = kind_of(pod)
-        counts[kind] += 1
+        key = kind, _ = kind_of(pod), claims_of(pod)
+        counts[key] += 1
         shapes[kind] = without_affinity_state(pod.shape)
         if pod.charges:
-            charges[kind] = _renewed(pod)
+            charges[key] = _renewed(pod)
     return tuple(
-        MemberCount(kind[0], shapes[kind], counts[kind], subgroup=kind[1], charges=charges.get(kind, ()))
-        for kind in sorted(counts)
+        MemberCount(kind[0], shapes[kind], counts[key], kind[1], charges.get(key, ()), claims)
+        for key in sorted(counts, key=lambda each: each[0])
+        for kind, claims in [key]
     )
 
 

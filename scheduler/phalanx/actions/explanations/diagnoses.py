@@ -16,8 +16,7 @@ from phalanx.framework.device_supply import is_about_devices
 from phalanx.framework.nodes.cells import ReservedCell
 from phalanx.framework.nodes.topology import domain_name
 from phalanx.framework.session import Session
-from phalanx.limits import CAPACITY_HOLD_MS, SHOWN_NODES
-from phalanx.model.charges import total_requests
+from phalanx.limits import SHOWN_NODES
 from phalanx.model.gpu_shares import requests_share
 from phalanx.model.host_ports import port_texts
 from phalanx.model.nodes import TOPOLOGY_UNKNOWN
@@ -297,26 +296,6 @@ def pod_affinity(case: Case, reason: Reason, name: str) -> Diagnosis:
 
 
 # --- reserved capacity and limits ---------------------------------------------------------------------------
-
-
-def capacity_reserved(session: Session) -> Diagnosis:
-    """Would fit if no capacity were held for missing members of other gangs."""
-    missing = {
-        str(hold.gang): [pod for _, pods in hold.assignments for pod in pods]
-        for hold in session.capacity_holds
-    }
-    return Diagnosis(
-        reason=Reason.CAPACITY_RESERVED,
-        message=f"free capacity is reserved for missing members of {formatting.listed(missing)}",
-        evidence=tuple(
-            Evidence(
-                name, f"lacks {formatting.pods(len(pods))} with {formatting.amounts(total_requests(pods))}"
-            )
-            for name, pods in missing.items()
-        ),
-        otherwise="Wait until those members run or their gang ends; "
-        f"reservations expire after {CAPACITY_HOLD_MS // 60_000} minutes",
-    )
 
 
 def capacity_nominated(demand: Demand, session: Session) -> Diagnosis:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from phalanx.actions.demands.demand import Batch, Demand, without_affinity_terms
 from phalanx.actions.demands.member_choice import start_with_others
-from phalanx.actions.explanations import diagnoses, evidence
+from phalanx.actions.explanations import diagnoses, evidence, hold_diagnoses
 from phalanx.actions.explanations.advice import Advice
 from phalanx.actions.explanations.advice_search import AdviceSearch, Question
 from phalanx.actions.explanations.claim_diagnoses import above_limit_of_shared_claims, limit_of_shared_claims
@@ -128,7 +128,7 @@ class Explainer:
         if found.reason in _ABOUT_NODES and self._relaxed.fits_without_breaker(demand):
             return diagnoses.breaker_open(demand, self._session)
         if found.reason in _ABOUT_CAPACITY and self._relaxed.fits_without_capacity_holds(demand):
-            return diagnoses.capacity_reserved(self._session)
+            return hold_diagnoses.capacity_reserved(self._session)
         if found.reason in _ABOUT_CAPACITY and self._relaxed.fits_without_nominations(demand):
             return diagnoses.capacity_nominated(demand, self._session)
         if found.reason.category is Category.IMPOSSIBLE and self._is_any_node_unavailable:

@@ -13,6 +13,8 @@ from msgspec.structs import replace
 from phalanx.actions.demands.demand import Demand, has_affinity_terms
 from phalanx.actions.problems.capacity_holders import CapacityHolder
 from phalanx.actions.problems.problem_builder import ProblemBuilder
+from phalanx.framework.device_changes import Places
+from phalanx.framework.lost_devices import held_by, united
 from phalanx.framework.session import Session
 from phalanx.framework.states import PodState
 from phalanx.model.charges import plus_devices
@@ -156,7 +158,8 @@ class RelaxedClusters:
             return False
         if self._without_holds is None:
             memory = self._session.snapshot.memory
-            self._without_holds = self._relaxed(replace(memory, scores={}), self._held())
+            devices = [held_by(hold, self._session.devices) for hold in self._session.capacity_holds]
+            self._without_holds = self._relaxed(replace(memory, scores={}), self._held(), united(devices))
         return _fits_relaxed(self._without_holds, demand)
 
     def fits_without_breaker(self, demand: Demand) -> bool:
@@ -164,7 +167,7 @@ class RelaxedClusters:
         if not self._session.health.distrusted or self._is_anchored(demand):
             return False
         if self._without_breaker is None:
-            self._without_breaker = self._relaxed(Memory(), {})
+            self._without_breaker = self._relaxed(Memory(), {}, {})
         return _fits_relaxed(self._without_breaker, demand)
 
     def fits_without_nominations(self, demand: Demand) -> bool:
@@ -206,12 +209,14 @@ class RelaxedClusters:
                 held[node] = add(held.get(node, NONE), total_usage(pods, hold.devices))
         return held
 
-    def _relaxed(self, memory: Memory, more: dict[NodeName, Resources]) -> _Relaxed:
-        """A session with the free capacity of now and these further amounts."""
+    def _relaxed(self, memory: Memory, more: dict[NodeName, Resources], devices: Places) -> _Relaxed:
+        """A session with the free capacity of now, and these further amounts and devices of claims."""
         states = self._session.nodes.items()
         nodes = {name: self._as_now(state, more.get(name, NONE)) for name, state in states}
         snapshot = replace(self._session.snapshot, nodes=nodes, gangs={}, memory=memory)
         session = Session(snapshot, self._session.config)
+        with session.statement() as statement:
+            statement.reserve_devices(self._session.devices.taken_besides(devices))
         return session, ProblemBuilder(session)
 
     def _as_now(self, state: NodeState, more: Resources) -> NodeState:

@@ -22,10 +22,11 @@ from phalanx.actions.preemption.victim_search import SearchResult
 from phalanx.actions.preemption.victims import Victim, in_parts, is_allowed, usage_of_pods
 from phalanx.actions.problems.capacity_holders import total_of
 from phalanx.actions.problems.placement import DemandPlacement
+from phalanx.framework.changes import CapacityHold
 from phalanx.framework.evictions import Beneficiary, QueueEvictionLimit
 from phalanx.framework.plugin import NEVER
 from phalanx.framework.session import Session
-from phalanx.framework.statement import CapacityHold, Usage
+from phalanx.framework.statement import Usage
 from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId, NodeName, PodUid, QueueName
 from phalanx.model.pods import Pod

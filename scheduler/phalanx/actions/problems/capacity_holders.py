@@ -8,9 +8,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from phalanx.actions.nodes.fullness import devices_of
+from phalanx.framework.changes import CapacityHold
 from phalanx.framework.charges import marked_as_charged, with_marked_charges
 from phalanx.framework.session import Session
-from phalanx.framework.statement import CapacityHold, Usage
+from phalanx.framework.statement import Usage
 from phalanx.model.charges import have_charges, plus_devices, total_charges
 from phalanx.model.decisions import Bind
 from phalanx.model.gangs import Gang, GangKind

@@ -5,6 +5,10 @@ them like repairs: before starts of the same and of lower rank, in every queue. 
 only hold capacity. A hold ends when the gang is complete or deleted, or when it expires. A gang that reserves
 capacity holds what its roles declare in the same way, from its start until its members exist.
 
+Placeholders ask for devices as the claims of the lost members did. Those that cannot have any hold the rest
+of the capacity. A member that has ended may lose its devices in the cluster state before it is seen to have
+ended: only devices are held for it then.
+
 No capacity is held for a gang that is about to end: one with a member that has succeeded, or whose members
 are all being deleted. If all members have failed and none is recreated, the hold expires sooner. No capacity
 is held for a pod without a group, since its replacement is another gang.
@@ -19,13 +23,13 @@ from msgspec.structs import replace
 from phalanx.actions import formatting
 from phalanx.actions.demands.demand import START, Demand, Stage, batches_of
 from phalanx.actions.reservations.held_assignments import held_nodes
-from phalanx.framework.placeholders import placeholders
+from phalanx.framework.placeholders import missing_members, placeholder
 from phalanx.framework.session import Session
 from phalanx.limits import CAPACITY_HOLD_MS, CAPACITY_HOLD_WITHOUT_MEMBERS_MS
-from phalanx.model.gangs import Gang, GangKind, MemberCount, count_members
+from phalanx.model.gangs import Gang, GangKind, MemberCount, kind_of
 from phalanx.model.memory import GangComposition
-from phalanx.model.names import GangId
-from phalanx.model.pods import Pod
+from phalanx.model.names import GangId, NodeName, ShapeKey
+from phalanx.model.pods import Pod, PodShape, Requirement, Term
 from phalanx.model.reasons import Objection, Reason
 
 CAUSE: Final = "hold"
@@ -53,7 +57,7 @@ def find(session: Session) -> CapacityHolds:
         if gang.kind is GangKind.POD or gang.id in session.preempted:
             continue
         if _has_started(gang) and not _is_ending(gang):
-            compositions[gang.id] = _review(gang, session.snapshot.memory.compositions.get(gang.id), now)
+            compositions[gang.id] = _review(gang, session)
     ends = {
         gang: known.since + _hold_ms(session.gangs[gang])
         for gang, known in compositions.items()
@@ -73,10 +77,12 @@ def find(session: Session) -> CapacityHolds:
 
 def after(session: Session, holds: CapacityHolds) -> CapacityHolds:
     """The holds at the end of the cycle, including those of gangs that reserve capacity and were placed."""
-    now, held = session.snapshot.now, held_nodes(session.capacity_holds)
+    now, held = session.snapshot.now, held_nodes(session)
     started = {placement.gang for placement in session.placements if placement.cause == START}
     new = {
-        hold.gang.id: GangComposition(members=hold.gang.composition, since=now, held=held[hold.gang.id])
+        hold.gang.id: GangComposition(
+            members=session.devices.members.composition(hold.gang), since=now, held=held[hold.gang.id]
+        )
         for hold in session.capacity_holds
         if hold.gang.reserves and hold.gang.id in started
     }
@@ -113,15 +119,17 @@ def _is_ending(gang: Gang) -> bool:
     return is_finishing or all(pod.deleting for pod in gang.members)
 
 
-def _review(gang: Gang, known: GangComposition | None, now: int) -> GangComposition:
+def _review(gang: Gang, session: Session) -> GangComposition:
     """The composition of a gang; an incomplete gang keeps its known one, and the time of the loss."""
-    if gang.is_stable:
-        return _complete(gang.composition, known)
-    counted = [pod for pod in gang.members if pod.counts_for_gang]
+    known, now = session.snapshot.memory.compositions.get(gang.id), session.snapshot.now
+    deprived = session.devices.members.deprived(gang) if gang.claims_devices else ()
+    if gang.is_stable and not deprived:
+        return _complete(session.devices.members.composition(gang), known)
+    counted = [pod for pod in gang.members if pod.counts_for_gang and pod.uid not in deprived]
     if gang.minimum.is_reached(counted):
-        return _complete(count_members(counted), known)
+        return _complete(session.devices.members.count(counted), known)
     if known is None:
-        return GangComposition(members=gang.composition, since=now)
+        return GangComposition(members=session.devices.members.composition(gang), since=now)
     return known if known.since else replace(known, since=now)
 
 
@@ -132,15 +140,26 @@ def _complete(members: tuple[MemberCount, ...], known: GangComposition | None) -
     return known if known.members is members or known.members == members else GangComposition(members=members)
 
 
-def demand_of(gang: Gang, composition: GangComposition, demanded: Iterable[Pod]) -> Demand | None:
+def demand_of(
+    gang: Gang, composition: GangComposition, demanded: Iterable[Pod], session: Session
+) -> Demand | None:
     """A demand of placeholders for the members that the minimum lacks beyond the demanded pods, if any."""
-    lacking = placeholders(gang, _there(gang, demanded), composition.members)
+    lacking = _lacking(gang, composition, demanded, session)
     return Demand(gang, Stage.REPAIR, CAUSE, batches_of(gang, lacking, whole=False)) if lacking else None
 
 
-def expiry_objection(gang: Gang, composition: GangComposition) -> Objection | None:
+def without_devices(demand: Demand, session: Session) -> Demand | None:
+    """The demand of placeholders that ask for devices, as if they asked for none; None if there are none."""
+    pods = [pod for batch in demand.batches for pod in batch.pods]
+    needs = session.devices.needs
+    claiming = [pod for pod in pods if needs.claims_of_lost(pod) is not None and pod.shape.requests]
+    plain = [needs.without_claims(pod) for pod in claiming]
+    return replace(demand, batches=batches_of(demand.gang, plain, whole=False)) if plain else None
+
+
+def expiry_objection(gang: Gang, composition: GangComposition, session: Session) -> Objection | None:
     """The objection that the reserved capacity was released; None if the gang lacks nothing."""
-    lacking = placeholders(gang, _there(gang, ()), composition.members)
+    lacking = _lacking(gang, composition, (), session)
     if not lacking:
         return None
     roles = ", ".join(dict.fromkeys(f"role {pod.role}" for pod in lacking if pod.role))
@@ -152,5 +171,28 @@ def expiry_objection(gang: Gang, composition: GangComposition) -> Objection | No
     )
 
 
-def _there(gang: Gang, demanded: Iterable[Pod]) -> Sequence[Pod]:
-    return [*(pod for pod in gang.members if pod.counts_for_gang), *demanded]
+def _lacking(
+    gang: Gang, composition: GangComposition, demanded: Iterable[Pod], session: Session
+) -> Sequence[Pod]:
+    deprived = session.devices.members.deprived(gang)
+    counted = [pod for pod in gang.members if pod.counts_for_gang]
+    there = [*(pod for pod in counted if pod.uid not in deprived), *demanded]
+    parts = missing_members(gang, there, composition.members, session.devices.members.of(there))
+    ended = [pod for pod in counted if pod.uid in deprived]
+    found = []
+    for index, part in enumerate(parts):
+        pod = placeholder(gang, str(index), part)
+        same = next((each for each in ended if kind_of(each) == kind_of(pod)), None)
+        if same is not None and same.node is not None:
+            ended.remove(same)
+            pod = _for_devices_only(pod, same.node)
+        found.append(session.devices.needs.with_claims(pod, part.claims, gang.queue))
+    return found
+
+
+def _for_devices_only(placeholder: Pod, node: NodeName) -> Pod:
+    """The placeholder of a member that still holds the rest of its capacity on this node."""
+    here = Term((Requirement("metadata.name", "In", (node,), on_field=True),))
+    key = ShapeKey(f"{placeholder.shape.key}@on {node}")
+    shape = PodShape(key, {}, required_affinity=(here,), tolerations=placeholder.shape.tolerations)
+    return replace(placeholder, shape=shape)

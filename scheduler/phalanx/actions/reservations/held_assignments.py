@@ -4,20 +4,27 @@ If the nodes were computed again in each cycle, the holds of two gangs might cha
 members of one gang could take the capacity that the other gang needs. So each cycle holds the assignments of
 the last one again, as far as they still fit. Before a gang is tried, no gang of the same or of lower rank
 gets its held capacity; a gang of higher rank may get it.
+
+Devices for claims of lost members are chosen again in each cycle, on the same nodes.
 """
 
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from msgspec import Struct
 
 from phalanx.actions.demands.demand import Demand
 from phalanx.actions.demands.demand_queue import rank_of
 from phalanx.actions.reservations.reservations import CapacityKey, capacity_delta, split
+from phalanx.framework.device_changes import Places
 from phalanx.framework.evictions import Beneficiary
+from phalanx.framework.lost_devices import by_place, granted_to_lost
+from phalanx.framework.placeholders import placeholder
 from phalanx.framework.queues.ledger import Account
 from phalanx.framework.session import Session
-from phalanx.framework.statement import CapacityHold, Usage
+from phalanx.framework.statement import Statement, Usage
 from phalanx.model.charges import charged_for
+from phalanx.model.devices.uses import DeviceUse
 from phalanx.model.gangs import Gang, MemberCount, count_members
 from phalanx.model.gpu_shares import requests_share
 from phalanx.model.memory import GangComposition
@@ -32,6 +39,13 @@ class _Assignment(Struct, frozen=True):
 
     node: NodeName
     member: MemberCount
+
+
+class _TakenDevices(NamedTuple):
+    """The assignments of a gang with claims, and the devices that are taken for them."""
+
+    assignments: Sequence[_Assignment]
+    devices: Places
 
 
 class _Budgets:
@@ -70,6 +84,9 @@ class HeldAssignments:
         self._left: dict[GangId, list[_Assignment]] = {}
         self._version = 0
         self._last: WithheldCapacity | None = None
+        self._devices: dict[GangId, _TakenDevices] = {}
+        """The devices that are taken now because the present demand must not get them."""
+        self.were_devices_withheld = False
         taken: dict[NodeName, Resources] = {}
         for gang in sorted(holds, key=lambda gang: (self._ranks[gang], gang)):
             with session.respecting_nominations(session.gangs[gang]):
@@ -102,13 +119,64 @@ class HeldAssignments:
         """The held capacity that this demand must not use, or None. `given_up`: gangs that yield to it."""
         if not self._left:
             return None
-        rank = rank_of(demand.gang, self._session)
-        others = [gang for gang in self._left if gang != demand.gang.id and gang not in given_up]
-        gangs = [gang for gang in others if self._ranks[gang] <= rank]
+        gangs = self._withholding(demand, given_up)
         key = (self._version, tuple(gangs))
         if gangs and (self._last is None or self._last.key != key):
             self._last = WithheldCapacity(key, *self._changes(gangs))
         return self._last if gangs else None
+
+    def _withholding(self, demand: Demand, given_up: Collection[GangId] = ()) -> list[GangId]:
+        """The gangs whose held capacity the demand must not use."""
+        if not self._left:
+            return []
+        rank = rank_of(demand.gang, self._session)
+        others = [gang for gang in self._left if gang != demand.gang.id and gang not in given_up]
+        return [gang for gang in others if self._ranks[gang] <= rank]
+
+    def withhold_devices_from(self, demand: Demand | None) -> None:
+        """Take the devices that are held on nodes of the last cycle and that this demand must not get, and
+        release others that were taken so. None: release all."""
+        withholding = self._withholding(demand) if demand is not None else []
+        wanted = {gang: claiming for gang in withholding if (claiming := self._claiming(gang))}
+        if not wanted and not self._devices:
+            return
+        with self._session.statement() as statement:
+            for gang, (assignments, devices) in list(self._devices.items()):
+                if wanted.get(gang) != assignments:
+                    statement.reserve_devices(devices, release=True)
+                    del self._devices[gang]
+            more = wanted.keys() - self._devices.keys()
+            for gang in sorted(more, key=lambda gang: (self._ranks[gang], gang)):
+                devices = self._take_devices(gang, wanted[gang], statement)
+                self._devices[gang] = _TakenDevices(wanted[gang], devices)
+                self.were_devices_withheld = True
+
+    def give_up_devices(self, gangs: Iterable[GangId]) -> Statement:
+        """Release what is taken for these gangs, for the present demand. It may be rolled back."""
+        with self._session.statement() as statement:
+            for gang in gangs:
+                if gang in self._devices:
+                    statement.reserve_devices(self._devices[gang].devices, release=True)
+        return statement
+
+    def devices_given_up(self, gangs: Iterable[GangId]) -> None:
+        """The devices that were released for the present demand stay so."""
+        for gang in gangs:
+            self._devices.pop(gang, None)
+
+    def _claiming(self, gang: GangId) -> list[_Assignment]:
+        return [each for each in self._left[gang] if each.member.claims is not None]
+
+    def _take_devices(self, gang: GangId, assignments: Sequence[_Assignment], statement: Statement) -> Places:
+        devices, taken = self._session.devices, list[tuple[NodeName, tuple[DeviceUse, ...]]]()
+        for number, each in enumerate(assignments):
+            of = self._session.gangs[gang]
+            made = placeholder(of, f"held-{number}", each.member)
+            pod = devices.needs.with_claims(made, each.member.claims, of.queue)
+            for found in granted_to_lost(devices, [(each.node, (pod,))]):
+                taken.append((each.node, found.uses[pod.uid]))
+                statement.reserve_devices(by_place(taken[-1:], devices))
+        return by_place(taken, devices)
 
     def _changes(self, gangs: Iterable[GangId]) -> tuple[Usage, Mapping[Account, Resources]]:
         delta: dict[CapacityKey, int] = {}
@@ -129,30 +197,46 @@ class HeldAssignments:
     def hold_again(self, demand: Demand) -> Assignments:
         """The assignments of the placeholders to the nodes of the last cycle, as far as they still fit.
 
-        Afterwards the gang has no assignments left. A placeholder with larger requests than before gets none.
+        A placeholder with larger requests than before gets none, and none where its claims have no devices.
         """
         assignments: dict[NodeName, list[Pod]] = {}
         free: dict[NodeName, Resources] = {}
         budgets = _Budgets(self._session, demand.gang)
         for pod in _pods_of(demand):
-            assignment = self._pop(demand.gang.id, pod)
+            is_claiming = self._session.devices.needs.claims_of_lost(pod) is not None
+            assignment = self._pop(demand.gang.id, pod, is_claiming=is_claiming)
             if assignment is None or not fits(pod.shape.requests, assignment.member.shape.requests):
                 continue
             if assignment.node in self._session.eligibility(pod).rejected:
+                continue
+            beside = assignments.get(assignment.node, ())
+            if is_claiming and not self._have_devices(assignment.node, (*beside, pod)):
                 continue
             left = free.get(assignment.node, self._session.free(assignment.node))
             if fits(pod.shape.requests, left) and budgets.take(assignment.node, charged_for(pod)):
                 free[assignment.node] = subtract(left, pod.shape.requests)
                 assignments.setdefault(assignment.node, []).append(pod)
-        self._left.pop(demand.gang.id, None)
-        self._version += 1
         return [(node, tuple(assignments[node])) for node in sorted(assignments)]
 
-    def _pop(self, gang: GangId, pod: Pod) -> _Assignment | None:
+    def forget(self, gang: GangId) -> None:
+        """The gang has no assignments left."""
+        self._left.pop(gang, None)
+        self._version += 1
+
+    def _have_devices(self, node: NodeName, pods: Sequence[Pod]) -> bool:
+        """Whether claims of all these placeholders can have devices on the node together."""
+        needs = self._session.devices.needs
+        claiming = [pod for pod in pods if needs.claims_of_lost(pod) is not None]
+        return self._session.devices.allocate([(node, claiming)]) is not None
+
+    def _pop(self, gang: GangId, pod: Pod, *, is_claiming: bool | None = None) -> _Assignment | None:
+        """Remove an assignment for this pod. `is_claiming`: one with devices for claims, or one without."""
         left = self._left.get(gang, [])
         self._version += 1
         for index, assignment in enumerate(left):
-            if (assignment.member.role, assignment.member.subgroup) == (pod.role, pod.subgroup):
+            member = assignment.member
+            is_alike = is_claiming in (None, member.claims is not None)
+            if is_alike and (member.role, member.subgroup) == (pod.role, pod.subgroup):
                 return left.pop(index)
         return None
 
@@ -172,25 +256,25 @@ def _charged(member: MemberCount) -> Resources:
     return sum_of([member.shape.requests, *(dict(each.amounts) for each in member.charges)])
 
 
-def held_nodes(holds: Iterable[CapacityHold]) -> dict[GangId, dict[NodeName, tuple[MemberCount, ...]]]:
+def held_nodes(session: Session) -> dict[GangId, dict[NodeName, tuple[MemberCount, ...]]]:
     """The members for which capacity is held, by gang and node."""
     found: dict[GangId, dict[NodeName, tuple[MemberCount, ...]]] = {}
-    for hold in holds:
+    for hold in session.capacity_holds:
         nodes = found.setdefault(hold.gang.id, {})
         for node, pods in hold.assignments:
-            nodes[node] = (*nodes.get(node, ()), *count_members(pods))
+            members = count_members(pods, session.devices.needs.claims_of_lost)
+            nodes[node] = (*nodes.get(node, ()), *members)
     return found
 
 
 def _assignments_of(composition: GangComposition, session: Session) -> Iterator[_Assignment]:
-    """The assignments that may be held again without a solve: no shares of devices, no NUMA zones,
-    no ports, no devices of claims."""
+    """The assignments that may be held again without a solve: no shares of GPUs, no NUMA zones, no ports."""
     for node, members in composition.held.items():
         for member in members if node in session.nodes else ():
             is_plain = not (
                 requests_share(member.shape.requests)
                 or member.shape.host_ports
-                or member.shape.device_slot
+                or (member.shape.device_slot and member.claims is None)
                 or (session.facts.numa_layouts and member.shape.numa)
             )
             for _ in range(member.count if is_plain else 0):

@@ -1,0 +1,47 @@
+"""What a cycle has changed so far, and the capacity that it holds for members of gangs."""
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from phalanx.framework.device_changes import DeviceChanges
+from phalanx.framework.states import GangState, PodState
+from phalanx.model.decisions import Evict, Placement
+from phalanx.model.devices.uses import DeviceUse
+from phalanx.model.gangs import Gang
+from phalanx.model.gpu_shares import NO_DEVICES, Devices
+from phalanx.model.names import GangId, NodeName, PodUid, QueueName
+from phalanx.model.pods import Pod
+from phalanx.model.resources import Resources
+
+
+class CapacityHold(Struct, frozen=True):
+    """Capacity that is held for members of a gang which do not exist yet."""
+
+    gang: Gang
+    assignments: tuple[tuple[NodeName, tuple[Pod, ...]], ...]
+    devices: Devices = NO_DEVICES
+    claimed: Mapping[PodUid, tuple[DeviceUse, ...]] = {}
+    """What each pod has got for its claims."""
+
+
+class Changes:
+    """All changes of a cycle so far. Values that are absent here are as in the snapshot."""
+
+    def __init__(self) -> None:
+        self.free: dict[NodeName, Resources] = {}
+        self.pods: dict[PodUid, PodState] = {}
+        self.gangs: dict[GangId, GangState] = {}
+        self.assigned_nodes: dict[GangId, tuple[NodeName, ...]] = {}
+        self.nodes: list[NodeName] = []
+        self.placements: list[Placement] = []
+        self.placements_version = 0
+        """Equal while the placements are the same."""
+        self.evictions: list[Evict] = []
+        self.capacity_holds: dict[int, CapacityHold | None] = {}
+        """Numbered in the order of the decisions; None if a hold was released again."""
+        self.nominated: list[tuple[QueueName, Resources]] = []
+        self.devices = DeviceChanges()
+        """The devices of claims."""
+        self.ended: dict[PodUid, bool] = {}
+        """Pods that are assumed to have ended."""
