@@ -1,7 +1,7 @@
 """The devices of one session: how many pods each node has devices for, and which devices they get."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Final
 
@@ -13,6 +13,7 @@ from phalanx.framework.claiming_pods import (
     Granted,
     depends_on_others,
     devices_granted,
+    fewest_first,
     granted_by_pod,
     in_order,
 )
@@ -38,7 +39,7 @@ from phalanx.model.devices.claims import (
     special_uid,
 )
 from phalanx.model.devices.cluster import grants
-from phalanx.model.devices.joint_slots import PlainKinds, plain_kinds
+from phalanx.model.devices.joint_slots import FreeDevices, PlainKinds, plain_kinds
 from phalanx.model.devices.limits import CLAIM_SEARCH_DEVICES_MAX
 from phalanx.model.devices.pod_claims import Unresolved, own_claims
 from phalanx.model.devices.pools import PoolId
@@ -83,7 +84,7 @@ class SessionDevices:
         self._counters = cache.counters(devices.classes)
         self.mixed: Final = MixedDevices(self, self._state, cache.mix_counters(devices.classes))
         self._counted: dict[tuple[Need, NodeName], tuple[object, Slots]] = {}
-        self._joint: dict[tuple[PlainKinds, NodeName], tuple[object, tuple[int, ...] | None]] = {}
+        self._joint: dict[tuple[PlainKinds, NodeName], tuple[object, FreeDevices]] = {}
         self._all: tuple[tuple[object, ...], frozenset[DeviceUse]] = ((), NONE_TAKEN)
         self._nodes = nodes
         self._anywhere: dict[Need, tuple[ClaimSpec, ...]] = {}
@@ -91,6 +92,8 @@ class SessionDevices:
         self._bounds: dict[object, tuple[object, tuple[Budget, ...]]] = {}
         self.declined: Final[set[GangId]] = set()
         """Gangs whose solved placement was not made: their claims cannot all have devices there."""
+        self.undivided: Final[set[GangId]] = set()
+        """Gangs that might fit: it is only not known how to divide devices among members that differ."""
         moved = frozenset(pod for each in snapshot.memory.moves.values() for pod in each.pods)
         self.needs: Final = DeviceNeeds(
             devices, self._state, gangs, cache.matcher, cache.settled, cache.counts, snapshot.now, moved
@@ -107,16 +110,20 @@ class SessionDevices:
         """
         return self._slots(need, node).count
 
-    def free_for_any(self, kinds: PlainKinds, needs: Sequence[Need], node: Node) -> tuple[int, ...] | None:
-        """For each set of these kinds of requests, how many free devices match one of them; None if
-        that does not tell what fits. Devices that are chosen for claims that are shared are not free."""
+    def free_for_any(self, kinds: PlainKinds, needs: Sequence[Need], node: Node) -> FreeDevices:
+        """For each set of these kinds of requests, how many free devices match one of them. Devices that are
+        chosen for claims that are shared are not free."""
         taken, freed = self._taken_beside_shared(needs, node), self._freed(node.name)
         known = self._joint.get((kinds, node.name))
         if known is None or known[0] != (taken, freed):
             place = self._state.on(node, besides=taken, without=freed)
-            known = ((taken, freed), self._state.free_for_any(kinds, place, are_shares_counted=True))
+            known = ((taken, freed), self._state.free_for_any(kinds, place))
             self._joint[kinds, node.name] = known
         return known[1]
+
+    def key(self, pods: Sequence[Pod]) -> Hashable:
+        """Equal while the same is assumed of the devices of nodes, for such pods of a gang."""
+        return self.shared.key(pods), self.mixed.division
 
     def _taken_beside_shared(self, needs: Sequence[Need], node: Node) -> frozenset[DeviceUse]:
         """What the cycle has taken, and what is chosen for claims that are shared."""
@@ -315,18 +322,22 @@ class SessionDevices:
         granted: dict[PodUid, tuple[ClaimGrant, ...]] = {}
         for each in wanted:
             here = taken | self._taken(each.node.name)
-            found = None
+            mixed, found = self._fewest_first(each), None
             for only_local in (True, False) if is_local else (False,):
                 found = (
                     found
                     or self._one_by_one(each, here, only_local=only_local)
                     or self._together(each, here, only_local=only_local)
+                    or (self._together(mixed, here, only_local=only_local) if mixed is not None else None)
                 )
             if found is None:
                 return None
             granted.update(found)
             taken |= devices_granted(found)
         return granted
+
+    def _fewest_first(self, wanted: ClaimingPods) -> ClaimingPods | None:
+        return fewest_first(wanted, lambda need: self.count(need, wanted.node))
 
     def _place(self, node: Node, taken: frozenset[DeviceUse], *, only_local: bool) -> NodeDevices:
         place = self._state.on(node, besides=taken, without=self._freed(node.name))
@@ -472,7 +483,8 @@ class SessionDevices:
         does not add up."""
         freed = self._freed(node.name) | ended
         place = self._state.on(node, besides=self._taken(node.name), without=freed)
-        return self._state.free_for_any(kinds, place, are_shares_counted=False)
+        found = self._state.free_for_any(kinds, place)
+        return None if found.has_shares else found.least
 
     def given_up(
         self, grants_of: Sequence[tuple[NodeName, ClaimGrant]]

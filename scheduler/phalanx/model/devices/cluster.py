@@ -26,7 +26,7 @@ from phalanx.model.devices.claims import (
     distinct_uses,
 )
 from phalanx.model.devices.every_choice import Devices, EveryChoice, every_choice
-from phalanx.model.devices.joint_slots import PlainKinds, free_for_any
+from phalanx.model.devices.joint_slots import FreeDevices, PlainKinds, free_for_any
 from phalanx.model.devices.limits import EXTENDED_SHARES_MAX, NODE_POOLS_CACHE_MAX
 from phalanx.model.devices.matching import Matcher
 from phalanx.model.devices.mixed_slots import MixCounter
@@ -284,17 +284,9 @@ class DeviceState:
         answer = allocate_on(specs, classes=self._classes, matcher=self._matcher)
         return with_share_ids(answer, [claim for _, claims in wanted for claim in claims])
 
-    def free_for_any(
-        self, kinds: PlainKinds, place: NodeDevices, *, are_shares_counted: bool
-    ) -> tuple[int, ...] | None:
+    def free_for_any(self, kinds: PlainKinds, place: NodeDevices) -> FreeDevices:
         """For each set of these kinds, how many free devices match one of them; see there."""
-        return free_for_any(
-            place,
-            kinds,
-            classes=self._classes,
-            matcher=self._matcher,
-            are_shares_counted=are_shares_counted,
-        )
+        return free_for_any(place, kinds, classes=self._classes, matcher=self._matcher)
 
     def matching(self, requests: Sequence[Request], place: NodeDevices) -> list[Candidate]:
         """The devices that one of these requests may have, if they are free."""

@@ -1,17 +1,19 @@
 """How many pods with different claims fit on a node together, where free devices do not tell it.
 
-That is so with constraints, alternatives, counters, and where claims ask for some of the same devices. Then
-combinations of pods are tried: a number of pods of each kind. A combination that does not fit excludes all
-larger ones, so the smallest of these tell everything.
+That is so with constraints, alternatives, counters, shares of different sizes, and where claims ask for some
+of the same devices. Then combinations of pods are tried: a number of pods of each kind. All combinations
+within one that fits, fit too. So for each combination of the other kinds, the most pods of one kind are
+found, of which a node has most.
 
-What nodes have must add up, and a list of combinations does not. So a bound on a weighted sum of the pods is
-used in its place, which excludes at least these combinations. It is safe: each combination within the bound
-fits. It is not exact: it may exclude others that fit.
+What nodes have must add up, and combinations do not. So a bound on a weighted sum of the pods is used in
+their place. There are two such bounds. All combinations within `bound` fit; it may exclude others that fit.
+No combination beyond `most` fits; it may allow others that do not fit.
 """
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from itertools import product
 from math import lcm, prod
+from typing import Final
 
 from msgspec import Struct
 
@@ -20,18 +22,38 @@ from phalanx.model.devices.claims import ClaimSpec, DeviceClasses
 from phalanx.model.devices.limits import (
     CLAIM_SEARCH_DEVICES_MAX,
     DEVICE_SLOTS_CACHE_MAX,
-    MIXED_POINTS_MAX,
     MIXED_RATIOS_MAX,
+    MIXED_ROWS_MAX,
     MIXED_TRIED_MAX,
+    MIXED_WEIGHT_MAX,
 )
 from phalanx.model.devices.matching import Matcher
 from phalanx.model.devices.slots import SlotCounter
+
+_FEW: Final = 3
+"""Kinds of pods of which any may count nothing in weighted sums."""
 
 Combination = tuple[int, ...]
 """Pods of each kind."""
 
 Weights = tuple[int, ...]
 """What a pod of each kind counts in a weighted sum."""
+
+
+Asked = tuple[tuple[int, ...], ...]
+"""For a pod of each kind, what it uses of some amounts."""
+
+
+class Row(Struct, frozen=True, gc=False):
+    """How many pods of the main kind fit beside these pods of the other kinds.
+
+    `least`: so many fit; -1 if it is not known that the others do. `most`: no more fit; -1 if the others do
+    not.
+    """
+
+    beside: Combination
+    least: int
+    most: int
 
 
 class Mix(Struct, frozen=True, gc=False):
@@ -42,7 +64,17 @@ class Mix(Struct, frozen=True, gc=False):
 
     alone: Combination
     excluded: tuple[Combination, ...] = ()
-    """Each with the smallest numbers."""
+    """Each with the smallest numbers. They do not fit, or that is not known."""
+    main: int = 0
+    """The main kind of the rows."""
+    rows: tuple[Row, ...] = ()
+    """What was found for combinations of the other kinds; empty if nothing was tried."""
+
+    @property
+    def _are_all(self) -> bool:
+        """Whether the rows are about all combinations of the other kinds."""
+        others = (count + 1 for kind, count in enumerate(self.alone) if kind != self.main)
+        return len(self.rows) == prod(others)
 
     def bound(self, weights: Weights) -> int:
         """The largest weighted sum of pods with which all combinations fit; negative if there is none.
@@ -51,13 +83,31 @@ class Mix(Struct, frozen=True, gc=False):
         """
         return min(_weighted(each, weights) for each in self.excluded) - 1
 
+    def most(self, weights: Weights) -> int | None:
+        """No combination with a larger weighted sum fits; None if that is not known."""
+        if not self._are_all:
+            return None
+        own = weights[self.main]
+        return max(_weighted(each.beside, weights) + own * each.most for each in self.rows if each.most >= 0)
+
     def allowed(self, weights: Weights) -> int:
-        """How many combinations are within this bound."""
+        """How many of the combinations that were tried are within the bound."""
         bound = self.bound(weights)
-        return sum(
-            _weighted(each, weights) <= bound
-            for each in product(*(range(count + 1) for count in _within_points(self.alone)))
-        )
+        return self.within(tuple((each,) for each in weights), (bound,))
+
+    def within(self, asked: Asked, amounts: Sequence[int]) -> int:
+        """How many of the combinations that were tried use no more than these amounts."""
+        total, own = 0, asked[self.main]
+        for row in self.rows:
+            left = [
+                amount - sum(count * each[index] for count, each in zip(row.beside, asked, strict=True))
+                for index, amount in enumerate(amounts)
+            ]
+            if min(left, default=0) < 0:
+                continue
+            most = [more // each for more, each in zip(left, own, strict=True) if each]
+            total += 1 + min([*most, self.alone[self.main]])
+        return total
 
 
 class MixCounter:
@@ -74,41 +124,90 @@ class MixCounter:
         self._nodes = SlotCounter(everything, classes=classes, matcher=matcher)
         self._known: dict[Hashable, Mix] = {}
 
-    def count(self, place: NodeDevices, alone: Combination) -> Mix:
-        """What fits together on the node, on which so many pods of each kind fit alone."""
-        key = (alone, self._nodes.kinds_of(place))
+    def key(self, place: NodeDevices, alone: Combination, order: Sequence[int]) -> Hashable:
+        """Equal for nodes on which the same combinations fit."""
+        return alone, order, self._nodes.kinds_of(place)
+
+    def count(self, place: NodeDevices, alone: Combination, order: Sequence[int], key: Hashable) -> Mix:
+        """What fits together on the node, on which so many pods of each kind fit alone.
+
+        `order`: which kind is served first, second, and so on. `key`: that of these arguments.
+        """
         known = self._known.get(key)
         if known is None:
             if len(self._known) >= DEVICE_SLOTS_CACHE_MAX:
                 self._known.clear()
-            known = self._known[key] = Mix(alone, tuple(self._excluded(place, alone)))
+            known = self._known[key] = _Rows(alone, lambda pods: self._fits(place, pods, order)).mix()
         return known
 
-    def _excluded(self, place: NodeDevices, alone: Combination) -> Iterator[Combination]:
-        """The smallest combinations that do not fit, or of which that is not known."""
-        most = _within_points(alone)
-        yield from self._tried(place, most)
-        yield from _untried(alone, most)
-
-    def _tried(self, place: NodeDevices, most: Combination) -> Iterator[Combination]:
-        """Those among the combinations of at most so many pods of each kind."""
-        found: list[Combination] = []
-        left = MIXED_TRIED_MAX
-        for each in _by_size(most):
-            is_of_one_kind = sum(map(bool, each)) < 2
-            if is_of_one_kind or any(_is_within(one, each) for one in found):
-                continue
-            fits = left > 0 and self._fits(place, each)
-            left -= 1
-            if not fits:
-                found.append(each)
-                yield each
-
-    def _fits(self, place: NodeDevices, pods: Combination) -> bool:
-        claims = [spec for own, count in zip(self._kinds, pods, strict=True) for spec in own * count]
+    def _fits(self, place: NodeDevices, pods: Combination, order: Sequence[int]) -> bool | None:
+        """Whether these pods fit; None if that is not known."""
+        claims = [spec for kind in order for spec in self._kinds[kind] * pods[kind]]
         if sum(spec.most_devices for spec in claims) > CLAIM_SEARCH_DEVICES_MAX:
-            return False
-        return allocate(place, claims, classes=self._classes, matcher=self._matcher).claims is not None
+            return None
+        answer = allocate(place, claims, classes=self._classes, matcher=self._matcher)
+        return None if answer.is_undecided or answer.is_error else answer.claims is not None
+
+
+def untried(alone: Combination) -> Mix:
+    """What is known of a node of which no combinations were tried."""
+    return Mix(alone, tuple(_untried(alone, (0,) * len(alone))))
+
+
+class _Rows:
+    """The rows of one node. A row has no more pods than one with fewer pods of the other kinds."""
+
+    def __init__(self, alone: Combination, fits: Callable[[Combination], bool | None]) -> None:
+        self._alone = alone
+        self._main = max(range(len(alone)), key=lambda kind: (alone[kind], -kind))
+        self._within = _within_points(alone, self._main)
+        self._fits = fits
+        self._left = MIXED_TRIED_MAX
+        self._rows: dict[Combination, Row] = {}
+
+    def mix(self) -> Mix:
+        """What fits."""
+        excluded: list[Combination] = []
+        for beside in _by_size(self._within):
+            bounds = [self._rows[each] for each in _one_less(beside)]
+            safe = min([self._alone[self._main], *(each.least for each in bounds)])
+            most = min([self._alone[self._main], *(each.most for each in bounds)])
+            row = self._rows[beside] = self._row(beside, safe, most)
+            if row.least < safe:
+                excluded.append(self._with(beside, row.least + 1))
+        return Mix(
+            self._alone,
+            (*excluded, *_untried(self._alone, self._with(self._within, self._alone[self._main]))),
+            self._main,
+            tuple(self._rows.values()),
+        )
+
+    def _row(self, beside: Combination, safe: int, most: int) -> Row:
+        """The row for these pods of the other kinds. `safe`: more pods of the main kind are not tried."""
+        if not any(beside):
+            return Row(beside, safe, most)
+        is_one_kind = sum(map(bool, beside)) == 1
+        while safe >= 0:
+            if not safe and is_one_kind:
+                break
+            fits = self._fits(self._with(beside, safe)) if self._left > 0 else None
+            self._left -= 1
+            if fits:
+                break
+            most = safe - 1 if fits is False else most
+            safe = safe - 1 if self._left > 0 else min(safe, is_one_kind) - 1
+        return Row(beside, safe, most)
+
+    def _with(self, beside: Combination, count: int) -> Combination:
+        """These pods with so many of the main kind."""
+        return tuple(count if kind == self._main else each for kind, each in enumerate(beside))
+
+
+def _one_less(pods: Combination) -> Iterator[Combination]:
+    """The combinations with one pod less."""
+    for kind, count in enumerate(pods):
+        if count:
+            yield (*pods[:kind], count - 1, *pods[kind + 1 :])
 
 
 def _untried(alone: Combination, most: Combination) -> Iterator[Combination]:
@@ -119,18 +218,24 @@ def _untried(alone: Combination, most: Combination) -> Iterator[Combination]:
                 yield tuple((tried + 1) * (at == index) + (at == other) for at in range(len(alone)))
 
 
-def weights_for(mixes: Sequence[Mix], devices: Sequence[int]) -> list[Weights]:
-    """Weights to choose from: `best_of` tells which suit a node best.
+def weights_for(mixes: Sequence[Mix], bases: Sequence[Weights]) -> list[Weights]:
+    """Weights to choose from: `best_of` tells which suit a node best. The first ones count each pod as one.
 
-    A pod counts as one, or as many as it has devices, or by how many fit a node alone. With each of these,
-    some kinds may count nothing: those that take nothing from the others. The first weights count each pod as
-    one. `devices`: those of a pod of each kind.
+    A pod counts as one, as `bases` say, or by how many fit a node alone. With each of these, some kinds may
+    count nothing: those that take nothing from the others. Of more than a few kinds, these are the ones that
+    no excluded combination of a node has.
     """
-    bases = [tuple(1 for _ in devices), tuple(max(1, each) for each in devices)]
-    bases += map(_parts_of, list(dict.fromkeys(mix.alone for mix in mixes))[:MIXED_RATIOS_MAX])
-    masks = [each for each in product((1, 0), repeat=len(devices)) if sum(each) > 1]
-    found = {tuple(map(int.__mul__, base, mask)): None for base in bases for mask in masks}
-    return list(found)
+    number = len(bases[0])
+    found = [(1,) * number, *bases]
+    found += map(_parts_of, list(dict.fromkeys(mix.alone for mix in mixes))[:MIXED_RATIOS_MAX])
+    masks = [each for each in product((1, 0), repeat=number) if sum(each) > 1] if number <= _FEW else []
+    masks += [(1,) * number, *(_concerned(mix) for mix in mixes[:MIXED_RATIOS_MAX])]
+    return list(dict.fromkeys(tuple(map(int.__mul__, base, mask)) for base in found for mask in masks))
+
+
+def _concerned(mix: Mix) -> Weights:
+    """1 for each kind that some excluded combination has, else 0."""
+    return tuple(int(any(each[kind] for each in mix.excluded)) for kind in range(len(mix.alone)))
 
 
 def best_of(mix: Mix, weights: Sequence[Weights]) -> int | None:
@@ -144,17 +249,13 @@ def best_of(mix: Mix, weights: Sequence[Weights]) -> int | None:
     return best if allowed[best] > 1 + sum(map(bool, mix.alone)) else None
 
 
-def _within_points(most: Combination) -> Combination:
-    """These numbers, the largest ones reduced, so that there are not too many combinations."""
-    size = max(most, default=0)
-    while size > 1 and _points(most, size) > MIXED_POINTS_MAX:
+def _within_points(alone: Combination, main: int) -> Combination:
+    """These numbers of the other kinds, the largest ones reduced, so that there are not too many rows."""
+    others = tuple(0 if kind == main else count for kind, count in enumerate(alone))
+    size = max(others)
+    while size > 1 and prod(min(size, count) + 1 for count in others) > MIXED_ROWS_MAX:
         size -= 1
-    return tuple(min(size, count) for count in most)
-
-
-def _points(most: Combination, size: int) -> int:
-    """How many combinations there are with at most `size` pods of each kind."""
-    return prod(min(size, count) + 1 for count in most)
+    return tuple(min(size, count) for count in others)
 
 
 def _by_size(most: Combination) -> list[Combination]:
@@ -166,14 +267,11 @@ def _by_size(most: Combination) -> list[Combination]:
 
 
 def _parts_of(most: Combination) -> Weights:
-    """What part of a node a pod of each kind takes if so many of them fit alone, in a common unit."""
-    whole = lcm(*filter(None, most))
+    """What part of a node a pod of each kind takes if so many of them fit alone, in a common unit. It is
+    rounded if the unit would be very small."""
+    whole = min(lcm(*filter(None, most)), MIXED_WEIGHT_MAX)
     return tuple(whole // count if count else 0 for count in most)
 
 
 def _weighted(pods: Combination, weights: Weights) -> int:
     return sum(map(int.__mul__, weights, pods))
-
-
-def _is_within(smaller: Combination, larger: Combination) -> bool:
-    return all(less <= more for less, more in zip(smaller, larger, strict=True))
