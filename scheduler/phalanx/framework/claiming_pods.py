@@ -1,6 +1,6 @@
 """The pods of an assignment that have claims to devices, and what is granted to them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -32,21 +32,14 @@ class ClaimingPods(Struct, frozen=True):
         """What the claims ask for."""
         return [claim.spec for own in self.claims for claim in own]
 
-
-def fewest_first(wanted: ClaimingPods, count: Callable[[Need], int]) -> ClaimingPods | None:
-    """The pods in another order: first those with a need with which fewest have devices on the node, so that
-    a search is shorter. None if all of them need the same."""
-    counts = {need: count(need) for need in dict.fromkeys(wanted.needs)}
-    if len(counts) < 2:
-        return None
-    rank = {need: (count, need.name) for need, count in counts.items()}
-    places = sorted(range(len(wanted.pods)), key=lambda at: rank[wanted.needs[at]])
-    return replace(
-        wanted,
-        pods=tuple([wanted.pods[at] for at in places]),
-        needs=tuple([wanted.needs[at] for at in places]),
-        claims=tuple([wanted.claims[at] for at in places]),
-    )
+    def in_order(self, places: Sequence[int]) -> "ClaimingPods":
+        """The same pods in another order."""
+        return replace(
+            self,
+            pods=tuple([self.pods[at] for at in places]),
+            needs=tuple([self.needs[at] for at in places]),
+            claims=tuple([self.claims[at] for at in places]),
+        )
 
 
 def granted_by_pod(wanted: ClaimingPods, granted: Sequence[ClaimGrant]) -> Granted:

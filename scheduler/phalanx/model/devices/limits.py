@@ -71,6 +71,10 @@ others it is known what fits if it follows from numbers of devices."""
 MIXED_ROWS_MAX: Final = 512
 """Combinations of all kinds of pods but one on a node that are looked at."""
 
+PACKED_ROWS_MAX: Final = 1 << 14
+"""Combinations of all kinds of pods but one whose devices are counted exactly, if each pod asks for one
+device. For each device of a node an array of so many integers is kept meanwhile."""
+
 MIXED_RATIOS_MAX: Final = 4
 """Kinds of nodes whose numbers of pods give weights to choose from."""
 

@@ -3,7 +3,7 @@
 That is so with constraints, alternatives, counters, shares of different sizes, and where claims ask for some
 of the same devices. Then combinations of pods are tried: a number of pods of each kind. All combinations
 within one that fits, fit too. So for each combination of the other kinds, the most pods of one kind are
-found, of which a node has most.
+found, of which a node has most. If each pod asks for one device, they are counted (`packing`).
 
 What nodes have must add up, and combinations do not. So a bound on a weighted sum of the pods is used in
 their place. There are two such bounds. All combinations within `bound` fit; it may exclude others that fit.
@@ -28,6 +28,8 @@ from phalanx.model.devices.limits import (
     MIXED_WEIGHT_MAX,
 )
 from phalanx.model.devices.matching import Matcher
+from phalanx.model.devices.packing import packing
+from phalanx.model.devices.share_bounds import sole_request
 from phalanx.model.devices.slots import SlotCounter
 
 _FEW: Final = 3
@@ -122,6 +124,10 @@ class MixCounter:
         self._matcher = matcher
         everything = [spec for claims in self._kinds for spec in claims]
         self._nodes = SlotCounter(everything, classes=classes, matcher=matcher)
+        sole = [sole_request(claims) if claims else None for claims in self._kinds]
+        are_sole = all(some is not None or not own for some, own in zip(sole, self._kinds, strict=True))
+        self._sole = sole if are_sole else None
+        """The requests of the kinds, if all of their pods ask for one device each."""
         self._known: dict[Hashable, Mix] = {}
 
     def key(self, place: NodeDevices, alone: Combination, order: Sequence[int]) -> Hashable:
@@ -137,8 +143,23 @@ class MixCounter:
         if known is None:
             if len(self._known) >= DEVICE_SLOTS_CACHE_MAX:
                 self._known.clear()
-            known = self._known[key] = _Rows(alone, lambda pods: self._fits(place, pods, order)).mix()
+            known = self._known[key] = self._packed(place, alone) or self._searched(place, alone, order)
         return known
+
+    def _packed(self, place: NodeDevices, alone: Combination) -> Mix | None:
+        """What fits by counting; None if that does not tell it."""
+        if self._sole is None:
+            return None
+        main = _main_of(alone)
+        most = _with(_within_rows(alone, main), main, alone[main])
+        found = packing(place, self._sole, most, main, classes=self._classes, matcher=self._matcher)
+        if found is None:
+            return None
+        return _mix(alone, lambda beside, safe, most: Row(beside, *[min(safe, found.beside(beside))] * 2))
+
+    def _searched(self, place: NodeDevices, alone: Combination, order: Sequence[int]) -> Mix:
+        """What fits by trial."""
+        return _mix(alone, _Trials(alone, lambda pods: self._fits(place, pods, order)).row)
 
     def _fits(self, place: NodeDevices, pods: Combination, order: Sequence[int]) -> bool | None:
         """Whether these pods fit; None if that is not known."""
@@ -154,35 +175,30 @@ def untried(alone: Combination) -> Mix:
     return Mix(alone, tuple(_untried(alone, (0,) * len(alone))))
 
 
-class _Rows:
-    """The rows of one node. A row has no more pods than one with fewer pods of the other kinds."""
+def _mix(alone: Combination, row_of: Callable[[Combination, int, int], Row]) -> Mix:
+    """What fits. `row_of`: a row that has at most the numbers of the rows with fewer pods of the other kinds,
+    by the smallest of their `least` and `most`."""
+    main, rows, excluded = _main_of(alone), dict[Combination, Row](), list[Combination]()
+    within = _within_rows(alone, main)
+    for beside in _by_size(within):
+        fewer = [rows[each] for each in _one_less(beside)]
+        safe = min([alone[main], *(each.least for each in fewer)])
+        row = rows[beside] = row_of(beside, safe, min([alone[main], *(each.most for each in fewer)]))
+        if row.least < safe:
+            excluded.append(_with(beside, main, row.least + 1))
+    excluded += _untried(alone, _with(within, main, alone[main]))
+    return Mix(alone, tuple(excluded), main, tuple(rows.values()))
+
+
+class _Trials:
+    """Finds the rows of a node by trial."""
 
     def __init__(self, alone: Combination, fits: Callable[[Combination], bool | None]) -> None:
-        self._alone = alone
-        self._main = max(range(len(alone)), key=lambda kind: (alone[kind], -kind))
-        self._within = _within_points(alone, self._main)
+        self._main = _main_of(alone)
         self._fits = fits
         self._left = MIXED_TRIED_MAX
-        self._rows: dict[Combination, Row] = {}
 
-    def mix(self) -> Mix:
-        """What fits."""
-        excluded: list[Combination] = []
-        for beside in _by_size(self._within):
-            bounds = [self._rows[each] for each in _one_less(beside)]
-            safe = min([self._alone[self._main], *(each.least for each in bounds)])
-            most = min([self._alone[self._main], *(each.most for each in bounds)])
-            row = self._rows[beside] = self._row(beside, safe, most)
-            if row.least < safe:
-                excluded.append(self._with(beside, row.least + 1))
-        return Mix(
-            self._alone,
-            (*excluded, *_untried(self._alone, self._with(self._within, self._alone[self._main]))),
-            self._main,
-            tuple(self._rows.values()),
-        )
-
-    def _row(self, beside: Combination, safe: int, most: int) -> Row:
+    def row(self, beside: Combination, safe: int, most: int) -> Row:
         """The row for these pods of the other kinds. `safe`: more pods of the main kind are not tried."""
         if not any(beside):
             return Row(beside, safe, most)
@@ -190,7 +206,7 @@ class _Rows:
         while safe >= 0:
             if not safe and is_one_kind:
                 break
-            fits = self._fits(self._with(beside, safe)) if self._left > 0 else None
+            fits = self._fits(_with(beside, self._main, safe)) if self._left > 0 else None
             self._left -= 1
             if fits:
                 break
@@ -198,9 +214,15 @@ class _Rows:
             safe = safe - 1 if self._left > 0 else min(safe, is_one_kind) - 1
         return Row(beside, safe, most)
 
-    def _with(self, beside: Combination, count: int) -> Combination:
-        """These pods with so many of the main kind."""
-        return tuple(count if kind == self._main else each for kind, each in enumerate(beside))
+
+def _main_of(alone: Combination) -> int:
+    """The kind of which most pods fit."""
+    return max(range(len(alone)), key=lambda kind: (alone[kind], -kind))
+
+
+def _with(beside: Combination, main: int, count: int) -> Combination:
+    """These pods with so many of the main kind."""
+    return (*beside[:main], count, *beside[main + 1 :])
 
 
 def _one_less(pods: Combination) -> Iterator[Combination]:
@@ -249,7 +271,7 @@ def best_of(mix: Mix, weights: Sequence[Weights]) -> int | None:
     return best if allowed[best] > 1 + sum(map(bool, mix.alone)) else None
 
 
-def _within_points(alone: Combination, main: int) -> Combination:
+def _within_rows(alone: Combination, main: int) -> Combination:
     """These numbers of the other kinds, the largest ones reduced, so that there are not too many rows."""
     others = tuple(0 if kind == main else count for kind, count in enumerate(alone))
     size = max(others)
