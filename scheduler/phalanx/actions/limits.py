@@ -63,6 +63,9 @@ DEVICE_DIVISIONS_MAX: Final = 8
 """Corrections of a placement whose nodes are short of devices for members that differ. Each is a solve, and
 for each node some searches for devices."""
 
+DEVICE_ORDERS_MAX: Final = 8
+"""Orders of members with different claims in each of which such corrections are tried."""
+
 SUBGROUP_CHOICES_MAX: Final = 32
 """Choices of subgroups to try if the first one does not fit. Each is a solve at most as large as the minimum
 of the gang. A cycle may do that once beyond its limits of solves."""

@@ -97,9 +97,7 @@ class DeviceProjection(Struct, frozen=True, dict=True):
         return {self._mixed[best]: bound}
 
     def is_exact(self, session: Session) -> bool:
-        """Whether it is known on all nodes which pods fit together."""
-        if len(self.needs) < 2:
-            return True
+        """Whether it is known on all nodes which pods with different needs fit together."""
         unknown = (state.node for state in session.nodes.values() if not self._is_told(session, state.node))
         return all(session.devices.mixed.is_known(self._pods, node) for node in unknown)
 

@@ -11,7 +11,7 @@ Whatever is placed in the end, its bound is that of the first of these problems.
 from collections.abc import Callable, Iterator, Sequence
 
 from phalanx.actions.demands.demand import Demand
-from phalanx.actions.limits import DEVICE_DIVISIONS_MAX
+from phalanx.actions.limits import DEVICE_DIVISIONS_MAX, DEVICE_ORDERS_MAX
 from phalanx.actions.nodes.device_projection import device_projection
 from phalanx.actions.problems.pod_assignment import assign_pods
 from phalanx.framework.mixed_devices import RELAXED, Division
@@ -34,17 +34,17 @@ def placed_with_divided_devices(
     The session notes whether the demand might fit although it is not placed.
     """
     session.devices.undivided.discard(demand.gang.id)
-    if _is_exact(session, demand):
+    if len({batch.pods[0].shape.device_slot for batch in demand.batches} - {""}) < 2:
         return solve()
     with session.devices.mixed.dividing(RELAXED):
         relaxed = solve()
     short = _short_of_devices(session, demand, relaxed)
-    if relaxed is not None and not short:
+    if not short and (relaxed is not None or _is_exact(session, demand)):
         return relaxed
     best = solve()
-    if relaxed is not None and _count(best) < _count(relaxed):
-        for orders in (1, -1):
-            found = _corrected(session, demand, solve, short, order=orders)
+    if _count(best) < _count(relaxed):
+        for names in _orders(demand):
+            found = _corrected(session, demand, solve, short, names)
             best = found if _count(found) > _count(best) else best
             if _count(best) == _count(relaxed):
                 break
@@ -58,13 +58,13 @@ def _corrected(
     demand: Demand,
     solve: Solve,
     short: Sequence[tuple[NodeName, Sequence[Pod]]],
-    *,
-    order: int,
+    names: Sequence[str],
 ) -> Placed | None:
-    """An answer with which no node is short of devices; None if there is none within the bound."""
+    """An answer with which no node is short of devices; None if there is none within the bound. `names`: of
+    needs, in the order in which their pods stay on such nodes."""
     fixed: dict[NodeName, tuple[tuple[str, int], ...]] = {}
     for _ in range(DEVICE_DIVISIONS_MAX):
-        fixed.update({node: tuple(_largest_part(session, demand, node, pods, order)) for node, pods in short})
+        fixed.update({node: tuple(_largest_part(session, demand, node, pods, names)) for node, pods in short})
         division = Division(is_relaxed=True, fixed=tuple(sorted(fixed.items())))
         with session.devices.mixed.dividing(division):
             found = solve()
@@ -79,8 +79,6 @@ def _corrected(
 def _is_exact(session: Session, demand: Demand) -> bool:
     """Whether it is known on all nodes which members fit together."""
     pods = [batch.pods[0] for batch in demand.batches]
-    if len({pod.shape.device_slot for pod in pods} - {""}) < 2:
-        return True
     projection = device_projection(session, pods, [len(batch.pods) for batch in demand.batches])
     return projection is None or projection.is_exact(session)
 
@@ -99,18 +97,19 @@ def _have_devices(session: Session, node: NodeName, pods: Sequence[Pod]) -> bool
     return not pods or session.devices.allocate([(node, tuple(pods))]) is not None
 
 
+def _orders(demand: Demand) -> Iterator[Sequence[str]]:
+    """Orders of the needs of the members: each begins with another one."""
+    names = sorted({batch.pods[0].shape.device_slot for batch in demand.batches} - {""})
+    for at in range(min(len(names), DEVICE_ORDERS_MAX)):
+        yield names[at:] + names[:at]
+
+
 def _largest_part(
-    session: Session, demand: Demand, node: NodeName, pods: Sequence[Pod], order: int
+    session: Session, demand: Demand, node: NodeName, pods: Sequence[Pod], names: Sequence[str]
 ) -> Iterator[tuple[str, int]]:
     """For each need, how many pods the node gets: as many of these as have devices together, and of others of
-    the demand as have devices beside them. `order`: 1 to begin with those of which fewest fit alone."""
-    devices, state = session.devices, session.nodes[node]
-    everyone = [pod for batch in demand.batches for pod in batch.pods]
-    alone = {
-        name: devices.count(devices.needs.of_name(name), state.node)
-        for name in sorted({pod.shape.device_slot for pod in everyone} - {""})
-    }
-    names, chosen = sorted(alone, key=lambda name: order * alone[name]), list[Pod]()
+    the demand as have devices beside them."""
+    everyone, chosen = [pod for batch in demand.batches for pod in batch.pods], list[Pod]()
     for some in (pods, everyone):
         for name in names:
             left = [pod for pod in some if pod.shape.device_slot == name and pod not in chosen]
