@@ -216,7 +216,7 @@ def test_shares_of_different_sizes_and_a_whole_device() -> None:
 
 
 def test_many_shares_of_two_sizes_fill_the_devices() -> None:
-    """In their order, two small shares would be on each device, which leaves too little for the large ones."""
+    """In their order, two small shares would be on a device, which leaves too little for the large ones."""
     found = shares(asking(one_node(*[80] * 8), *[30] * 12, *[50] * 4).decide(), "g")
     assert len(found) == 16
     full = asking(one_node(*[80] * 8), *[30] * 13, *[50] * 4).decide()
