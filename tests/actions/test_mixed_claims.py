@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from phalanx.actions.problems import divided_devices
 from phalanx.framework import device_cache
 from phalanx.model.devices.mixed_slots import MixCounter
 from phalanx.model.devices.slots import SlotCounter
@@ -111,6 +112,17 @@ def test_members_of_very_many_kinds_share_nodes() -> None:
     odd = asking(cluster(*["BBBsss"] * 4), *wanted, constraints=same).decide()
     assert not odd.placements("g")
     assert odd.verdict("g").reason is not Reason.ABOVE_CLUSTER_CAPACITY
+
+
+def test_a_gang_that_might_fit_is_not_called_impossible(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would be placed by a correction."""
+    same = [{"matchAttribute": "gpu.example.com/size"}]
+    wanted = [request(f"r{index}", count=2, tolerations=tolerations(index)) for index in range(12)]
+    world = asking(cluster(*["BBBBss"] * 4), *wanted, constraints=same)
+    monkeypatch.setattr(divided_devices, "DEVICE_DIVISIONS_MAX", 0)
+    verdict = world.decide().verdict("g")
+    assert verdict.reason is Reason.INSUFFICIENT_CAPACITY
+    assert verdict.message.startswith("no way was found to divide the free devices")
 
 
 def tolerations(index: int) -> list[dict[str, Any]]:

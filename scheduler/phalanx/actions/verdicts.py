@@ -99,7 +99,7 @@ class _Explanations:
         if gang.id in self._session.devices.declined:
             return Refusal(fingerprint="", verdict=verdict_of(gang, no_devices()))
         if gang.id in self._session.devices.undivided:
-            return Refusal(fingerprint="", verdict=verdict_of(gang, no_division()))
+            return self._refusals.refuse(gang, cause, verdict_of(gang, no_division()), HelpedBy.CAPACITY)
         if failure.remembered is not None and failure.remembered.explained:
             return failure.remembered
         before = self._backlog.known(gang)

@@ -62,6 +62,14 @@ SAFE: Final = Division()
 RELAXED: Final = Division(is_relaxed=True)
 
 
+class _Best(Struct, frozen=True):
+    """Which of some weights suit a node best, their bound, and how many combinations it allows."""
+
+    index: int
+    bound: int
+    allowed: int
+
+
 class Offers(Protocol):
     """What nodes have now."""
 
@@ -95,7 +103,9 @@ class MixedDevices:
         self._mixes: dict[tuple[Kinds, NodeName], tuple[object, Mix]] = {}
         self._tried: dict[Kinds, set[Hashable]] = {}
         self._weights: dict[Kinds, tuple[Weights, ...]] = {}
-        self._best: dict[tuple[tuple[Weights, ...], Mix], int | None] = {}
+        self._untried: dict[tuple[int, ...], Mix] = {}
+        self._best: dict[tuple[tuple[Weights, ...], Mix], _Best | None] = {}
+        self._most: dict[tuple[tuple[Weights, ...], Mix], list[int | None]] = {}
         self._within: dict[tuple[Mix, Asked, tuple[int, ...]], int] = {}
         self.division = SAFE
         """What is assumed of nodes at present."""
@@ -139,14 +149,14 @@ class MixedDevices:
         pods fit for certain."""
         if len(kinds.needs) > MIXED_KINDS_MAX:
             return 0, 1
-        mix = self._mix(kinds, node)
-        best = self._best_of(weights, mix)
-        return (0, 1) if best is None else (best, mix.bound(weights[best]))
+        best = self._best_of(weights, self._mix(kinds, node))
+        return (0, 1) if best is None else (best.index, best.bound)
 
-    def _best_of(self, weights: tuple[Weights, ...], mix: Mix) -> int | None:
+    def _best_of(self, weights: tuple[Weights, ...], mix: Mix) -> "_Best | None":
         key = (weights, mix)
         if key not in self._best:
-            self._best[key] = best_of(mix, weights)
+            index = best_of(mix, weights)
+            self._best[key] = None if index is None else _best(index, mix, weights[index])
         return self._best[key]
 
     def are_better(
@@ -163,7 +173,7 @@ class MixedDevices:
         key = (mix, asked, tuple(amounts))
         if key not in self._within:
             self._within[key] = mix.within(asked, amounts)
-        return self._within[key] > mix.allowed(weights[best])
+        return self._within[key] > best.allowed
 
     def most(self, kinds: Kinds, weights: tuple[Weights, ...], node: Node) -> list[int | None]:
         """For each of the weights, the weighted sum beyond which pods do not fit; None where that is not
@@ -171,7 +181,9 @@ class MixedDevices:
         if len(kinds.needs) > MIXED_KINDS_MAX:
             return [None for _ in weights]
         mix = self._mix(kinds, node)
-        return [mix.most(each) for each in weights]
+        if (weights, mix) not in self._most:
+            self._most[weights, mix] = [mix.most(each) for each in weights]
+        return self._most[weights, mix]
 
     def _mix(self, kinds: Kinds, node: Node) -> Mix:
         """What fits on the node now; kept until its devices change."""
@@ -194,9 +206,15 @@ class MixedDevices:
         order = tuple(sorted(range(len(using)), key=lambda kind: (alone[kind], kind)))
         key, tried = counter.key(place, using, order), self._tried.setdefault(kinds, set())
         if key not in tried and len(tried) >= MIXED_NODES_MAX:
-            return untried(using)
+            if using not in self._untried:
+                self._untried[using] = untried(using)
+            return self._untried[using]
         tried.add(key)
         return counter.count(place, using, order, key)
+
+
+def _best(index: int, mix: Mix, weights: Weights) -> _Best:
+    return _Best(index, mix.bound(weights), mix.allowed(weights))
 
 
 def _sizes(needs: Sequence[Need]) -> Iterator[Weights]:

@@ -11,7 +11,7 @@ Whatever is placed in the end, its bound is that of the first of these problems.
 from collections.abc import Callable, Iterator, Sequence
 
 from phalanx.actions.demands.demand import Demand
-from phalanx.actions.limits import DEVICE_DIVISIONS_MAX, DEVICE_ORDERS_MAX
+from phalanx.actions.limits import DEVICE_DIVISIONS_MAX
 from phalanx.actions.nodes.device_projection import device_projection
 from phalanx.actions.problems.pod_assignment import assign_pods
 from phalanx.framework.mixed_devices import RELAXED, Division
@@ -43,8 +43,9 @@ def placed_with_divided_devices(
         return relaxed
     best = solve()
     if _count(best) < _count(relaxed):
+        left = iter(range(DEVICE_DIVISIONS_MAX))
         for names in _orders(demand):
-            found = _corrected(session, demand, solve, short, names)
+            found = _corrected(session, demand, solve, short, names, left)
             best = found if _count(found) > _count(best) else best
             if _count(best) == _count(relaxed):
                 break
@@ -59,11 +60,14 @@ def _corrected(
     solve: Solve,
     short: Sequence[tuple[NodeName, Sequence[Pod]]],
     names: Sequence[str],
+    left: Iterator[int],
 ) -> Placed | None:
-    """An answer with which no node is short of devices; None if there is none within the bound. `names`: of
-    needs, in the order in which their pods stay on such nodes."""
+    """An answer with which no node is short of devices; None if there is none within the bound.
+
+    `names`: of needs, in the order in which their pods stay on such nodes. `left`: an element for each try.
+    """
     fixed: dict[NodeName, tuple[tuple[str, int], ...]] = {}
-    for _ in range(DEVICE_DIVISIONS_MAX):
+    for _ in left:
         fixed.update({node: tuple(_largest_part(session, demand, node, pods, names)) for node, pods in short})
         division = Division(is_relaxed=True, fixed=tuple(sorted(fixed.items())))
         with session.devices.mixed.dividing(division):
@@ -100,7 +104,7 @@ def _have_devices(session: Session, node: NodeName, pods: Sequence[Pod]) -> bool
 def _orders(demand: Demand) -> Iterator[Sequence[str]]:
     """Orders of the needs of the members: each begins with another one."""
     names = sorted({batch.pods[0].shape.device_slot for batch in demand.batches} - {""})
-    for at in range(min(len(names), DEVICE_ORDERS_MAX)):
+    for at in range(len(names)):
         yield names[at:] + names[:at]
 
 

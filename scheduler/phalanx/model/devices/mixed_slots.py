@@ -58,10 +58,11 @@ class Row(Struct, frozen=True, gc=False):
     most: int
 
 
-class Mix(Struct, frozen=True, gc=False):
+class Mix(Struct, frozen=True, gc=False, eq=False):
     """What fits on a node: at most so many pods of each kind alone, and none of these combinations.
 
-    A kind of which no pod fits, or whose pods need no devices there, has 0.
+    A kind of which no pod fits, or whose pods need no devices there, has 0. Nodes on which the same fits
+    mostly have the same object, which is compared by identity.
     """
 
     alone: Combination
@@ -251,7 +252,7 @@ def weights_for(mixes: Sequence[Mix], bases: Sequence[Weights]) -> list[Weights]
     found = [(1,) * number, *bases]
     found += map(_parts_of, list(dict.fromkeys(mix.alone for mix in mixes))[:MIXED_RATIOS_MAX])
     masks = [each for each in product((1, 0), repeat=number) if sum(each) > 1] if number <= _FEW else []
-    masks += [(1,) * number, *(_concerned(mix) for mix in mixes[:MIXED_RATIOS_MAX])]
+    masks += [(1,) * number, *list(dict.fromkeys(map(_concerned, mixes)))[:MIXED_RATIOS_MAX]]
     return list(dict.fromkeys(tuple(map(int.__mul__, base, mask)) for base in found for mask in masks))
 
 
