@@ -98,15 +98,19 @@ class DeviceProjection(Struct, frozen=True, dict=True):
 
     def is_exact(self, session: Session) -> bool:
         """Whether it is known on all nodes which pods with different needs fit together."""
-        unknown = (state.node for state in session.nodes.values() if not self._is_told(session, state.node))
+        unknown = (
+            state.node for state in session.nodes.values() if not self._is_counted(session, state.node)
+        )
         return all(session.devices.mixed.is_known(self._pods, node) for node in unknown)
 
     def with_weights(self, session: Session) -> "DeviceProjection":
         """The projection with weights for the nodes of the session."""
-        unknown = (state.node for state in session.nodes.values() if not self._is_told(session, state.node))
+        unknown = (
+            state.node for state in session.nodes.values() if not self._is_counted(session, state.node)
+        )
         return replace(self, weights=session.devices.mixed.weights(self._pods, unknown))
 
-    def _is_told(self, session: Session, node: Node) -> bool:
+    def _is_counted(self, session: Session, node: Node) -> bool:
         """Whether counts of devices tell which pods fit on the node together."""
         counts = self._counts(session.devices, node)
         return counts is not None and counts.is_exact

@@ -123,7 +123,7 @@ def free_for_any(
     serve, and at most as often as it has shares of the smallest one of the set.
     """
     usable: list[_Usable] = []
-    is_told, has_shares = True, False
+    are_counted, has_shares = True, False
     shares = Shares(place.in_use, are_amounts_asked=ask_for_amounts(kinds.requests))
     for each in candidates(place.pools):
         if each.id in place.in_use:
@@ -138,7 +138,9 @@ def free_for_any(
         if not able:
             continue
         has_shares = has_shares or each.device.allows_shares
-        is_told = is_told and not each.device.consumes and (kinds.is_single or not each.device.allows_shares)
+        are_counted = (
+            are_counted and not each.device.consumes and (kinds.is_single or not each.device.allows_shares)
+        )
         requests = [kinds.requests[index] for index in able]
         together = shares.most_together(requests, each.id, each.device, CLAIM_SEARCH_DEVICES_MAX)
         usable.append(_Usable(able, together))
@@ -146,7 +148,7 @@ def free_for_any(
         sum(max((n for index, n in each.by_kind.items() if some >> index & 1), default=0) for each in usable)
         for some in kinds.sets
     )
-    return FreeDevices(_least(kinds, usable) if is_told else None, most, has_shares)
+    return FreeDevices(_least(kinds, usable) if are_counted else None, most, has_shares)
 
 
 def _least(kinds: PlainKinds, usable: Sequence[_Usable]) -> tuple[int, ...] | None:
