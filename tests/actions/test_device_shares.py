@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from itertools import product
 from typing import Any
 
 import pytest
@@ -205,13 +206,29 @@ def test_members_with_shares_of_different_sizes_run_on_one_node() -> None:
     assert not shares(asking(one_node(80, 80), 5, *[20] * 8).decide(), "g")
 
 
-@holds(15)
+def test_shares_of_different_sizes_and_a_whole_device() -> None:
+    """The largest share must not be of the device that two others can share."""
+    world = World()
+    world.nodes("a", 1, cpu=64)
+    whole = {**device("d0"), "capacity": {"memory": {"value": "5"}}}
+    world.device_slice("a-0", whole, shared("d1", memory=6))
+    assert used(shares(asking(world, 3, 3, 4).decide(), "g")) == {("a-0", "d0"): 1, ("a-0", "d1"): 2}
+
+
+def test_many_shares_of_two_sizes_fill_the_devices() -> None:
+    """In their order, two small shares would be on a device, which leaves too little for the large ones."""
+    found = shares(asking(one_node(*[80] * 8), *[30] * 12, *[50] * 4).decide(), "g")
+    assert len(found) == 16
+    full = asking(one_node(*[80] * 8), *[30] * 13, *[50] * 4).decide()
+    assert full.verdict("g").reason is Reason.ABOVE_CLUSTER_CAPACITY
+
+
+@holds(20)
 @given(
     devices=st.lists(st.integers(1, 9), min_size=1, max_size=3),
-    memory=st.lists(st.integers(1, 4), min_size=1, max_size=5),
+    memory=st.lists(st.integers(1, 4), min_size=1, max_size=6),
 )
-def test_what_is_placed_fits_the_devices(devices: list[int], memory: list[int]) -> None:
-    """Always if so many of the largest fit, on devices that each have one of them."""
+def test_members_are_placed_exactly_if_they_fit_the_devices(devices: list[int], memory: list[int]) -> None:
     decided = asking(one_node(*devices), *memory).decide()
     found = shares(decided, "g")
     consumed: Counter[str] = Counter()
@@ -219,11 +236,14 @@ def test_what_is_placed_fits_the_devices(devices: list[int], memory: list[int]) 
         ((_, amount),) = each.consumed
         consumed[each.device[2]] += int(amount)
     assert all(consumed[f"d{index}"] <= each * UNIT for index, each in enumerate(devices))
-    assert len(found) in (0, len(memory))
-    if min(devices) >= max(memory) and sum(each // max(memory) for each in devices) >= len(memory):
-        assert found
-    if sum(devices) < sum(memory):
-        assert not found
+    fits = any(
+        all(
+            sum(size for size, at in zip(memory, where, strict=True) if at == index) <= each
+            for index, each in enumerate(devices)
+        )
+        for where in product(range(len(devices)), repeat=len(memory))
+    )
+    assert len(found) == (len(memory) if fits else 0)
 
 
 def test_gangs_with_shared_claims_do_not_choose_one_share_too_many() -> None:

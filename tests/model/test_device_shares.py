@@ -14,7 +14,7 @@ from phalanx.model.conversion.capacity import read_consumable
 from phalanx.model.devices.capacity import CannotConsume, as_quantity, consumption
 from phalanx.model.devices.claims import devices_in_use
 from phalanx.model.devices.cluster import ClusterDevices, DeviceState, with_share_ids
-from phalanx.model.devices.joint_slots import free_for_any, plain_kinds
+from phalanx.model.devices.joint_slots import FreeDevices, free_for_any, plain_kinds
 from phalanx.model.devices.pools import Slice
 from phalanx.model.devices.slots import SlotCounter, Slots
 from phalanx.model.devices.uses import DeviceUse
@@ -332,10 +332,29 @@ def test_kinds_of_nodes_differ_in_what_is_free() -> None:
     assert counts == [2, 2, 1, 0]
 
 
-def joint(*wanted: dict[str, Any], published: Slice, in_use: frozenset[DeviceUse] = frozenset()) -> Any:
+def free(
+    *wanted: dict[str, Any], published: Slice, in_use: frozenset[DeviceUse] = frozenset()
+) -> FreeDevices:
     kinds = plain_kinds([spec_of(each) for each in wanted])
     assert kinds is not None
     return free_for_any(place(published, in_use=in_use), kinds, classes=CLASSES, matcher=MATCHER)
+
+
+def joint(*wanted: dict[str, Any], **where: Any) -> tuple[int, ...] | None:
+    return free(*wanted, **where).least
+
+
+def test_shares_of_several_kinds_are_at_most_as_many_as_of_the_smallest() -> None:
+    """The sets are: of the first kind, of the second one, and of both."""
+    four, two = request(**asks(memory=4)), request(**asks(memory=2))
+    eleven = slice_of(shared("d0", memory=11))
+    assert free(four, two, published=eleven).most == (2, 5, 5)
+    assert not free(four, two, published=eleven).is_exact
+    same = slice_of(shared("d0", {"default": "1", "validRange": {"min": "4", "step": "4"}}, memory=11))
+    assert free(four, two, published=same).is_exact
+    assert free(
+        four, two, published=slice_of(device("d0") | {"capacity": {"memory": {"value": "5"}}})
+    ).is_exact
 
 
 def test_shares_of_several_kinds_are_as_many_as_of_the_largest() -> None:

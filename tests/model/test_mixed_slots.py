@@ -1,12 +1,20 @@
-"""Pods with different claims on a node: the bound on a weighted sum of pods allows only what fits."""
+"""Pods with different claims on a node: what is within the one bound fits, and what is beyond the other does
+not."""
 
 from collections.abc import Sequence
 from itertools import product
 
 from hypothesis import given
 from hypothesis import strategies as st
-from phalanx.model.devices.limits import MIXED_POINTS_MAX, MIXED_TRIED_MAX
-from phalanx.model.devices.mixed_slots import Combination, Mix, MixCounter, best_of, weights_for
+from phalanx.model.devices.mixed_slots import (
+    Combination,
+    Mix,
+    MixCounter,
+    Weights,
+    best_of,
+    untried,
+    weights_for,
+)
 
 from tests.examples import holds
 from tests.model.devices import CLASSES, MATCHER, device, place, request, slice_of, spec_of
@@ -23,7 +31,20 @@ def mix_of(devices: str, wanted: Sequence[Wanted], alone: Combination) -> Mix:
     """What fits a node with devices of these kinds."""
     claims = [[spec_of(request("r", matching(kinds), count=count))] for kinds, count in wanted]
     found = (device(f"d{index}", kind=each) for index, each in enumerate(devices))
-    return MixCounter(claims, classes=CLASSES, matcher=MATCHER).count(place(slice_of(*found)), alone)
+    counter, where, order = (
+        MixCounter(claims, classes=CLASSES, matcher=MATCHER),
+        place(slice_of(*found)),
+        range(len(claims)),
+    )
+    return counter.count(where, alone, order, counter.key(where, alone, order))
+
+
+def weighted(pods: Combination, weights: Weights) -> int:
+    return sum(map(int.__mul__, weights, pods))
+
+
+def is_excluded(mix: Mix, pods: Combination) -> bool:
+    return any(all(map(int.__le__, smaller, pods)) for smaller in mix.excluded)
 
 
 def fits(devices: str, wanted: Sequence[Wanted]) -> bool:
@@ -38,43 +59,70 @@ def fits(devices: str, wanted: Sequence[Wanted]) -> bool:
 @given(
     st.text("xyz", max_size=6),
     st.lists(
-        st.tuples(st.sampled_from(("x", "y", "xy", "yz", "xyz")), st.integers(1, 2)), min_size=2, max_size=3
+        st.tuples(st.sampled_from(("x", "y", "xy", "yz", "xyz")), st.integers(1, 2)), min_size=2, max_size=5
     ),
 )
-def test_all_combinations_within_the_bound_fit(devices: str, wanted: list[Wanted]) -> None:
+def test_the_bounds_allow_only_what_fits_and_all_that_fits(devices: str, wanted: list[Wanted]) -> None:
     alone = tuple(max(n for n in range(7) if fits(devices, [each] * n)) for each in wanted)
     mix = mix_of(devices, wanted, alone)
-    weights = weights_for([mix], [count for _, count in wanted])
+    weights = weights_for([mix], [tuple(count for _, count in wanted)])
     best = best_of(mix, weights) if mix.excluded else None
     for each in product(*(range(count + 1) for count in alone)):
         pods = [one for one, count in zip(wanted, each, strict=True) for _ in range(count)]
-        is_excluded = any(all(map(int.__le__, smaller, each)) for smaller in mix.excluded)
-        assert is_excluded is not fits(devices, pods)
-        if best is not None and sum(map(int.__mul__, weights[best], each)) <= mix.bound(weights[best]):
-            assert not is_excluded
+        assert is_excluded(mix, each) is not fits(devices, pods)
+        if best is not None and weighted(each, weights[best]) <= mix.bound(weights[best]):
+            assert not is_excluded(mix, each)
+    for some in weights:
+        most = max(
+            weighted(each, some)
+            for each in product(*(range(count + 1) for count in alone))
+            if not is_excluded(mix, each)
+        )
+        assert mix.most(some) == most
 
 
 def test_a_kind_that_shares_no_devices_counts_nothing() -> None:
     mix = mix_of("xxxxyy", [("x", 1), ("x", 2), ("y", 1)], (4, 2, 2))
-    weights = weights_for([mix], [1, 2, 1])
+    weights = weights_for([mix], [(1, 2, 1)])
     best = best_of(mix, weights)
     assert best is not None
     assert weights[best] == (1, 2, 0)
     assert mix.bound(weights[best]) == 4
 
 
-def test_no_more_combinations_are_tried_than_the_limit() -> None:
-    """What was not tried is excluded."""
-    mix = mix_of("x" * 40, [("x", 1), ("x", 1)], (40, 40))
-    assert all(sum(each) <= 41 for each in mix.excluded)
-    tried = sum(
-        not any(all(map(int.__le__, smaller, each)) for smaller in mix.excluded)
-        for each in product(range(1, 41), repeat=2)
+def test_of_many_kinds_those_that_share_no_devices_count_nothing() -> None:
+    mix = mix_of("xxxxyy", [("x", 1), ("x", 2), ("y", 1), ("x", 1)], (4, 2, 2, 4))
+    weights = weights_for([mix], [(1, 2, 1, 1)])
+    best = best_of(mix, weights)
+    assert best is not None
+    assert weights[best] == (1, 2, 0, 1)
+
+
+def test_what_was_not_tried_is_neither_safe_nor_known_not_to_fit() -> None:
+    """Two devices for each pod, so that they are not counted: there are too many combinations to try."""
+    wanted = [("xy", 2)] * 8
+    alone = (4,) * 8
+    mix = mix_of("xxxxyyyy", wanted, alone)
+    assert is_excluded(mix, (1,) * 8)
+    assert not is_excluded(mix, (1, 1, 0, 0, 0, 0, 0, 0))
+    assert is_excluded(mix, (4, 1, 0, 0, 0, 0, 0, 0))
+    ones = (1,) * 8
+    assert mix.most(ones) is None
+    assert all(
+        fits("xxxxyyyy", [("xy", 2)] * sum(each))
+        for each in product(range(3), repeat=8)
+        if sum(each) <= mix.bound(ones)
     )
-    assert tried <= MIXED_TRIED_MAX < MIXED_POINTS_MAX
 
 
-def test_numbers_of_pods_that_are_not_looked_at_are_excluded() -> None:
+def test_of_a_node_of_which_nothing_was_tried_one_pod_is_safe() -> None:
+    mix = untried((3, 2, 0))
+    assert mix.bound((1, 1, 1)) == 1
+    assert best_of(mix, [(1, 1, 1)]) is None
+    assert mix.most((1, 1, 1)) is None
+
+
+def test_large_numbers_of_pods_are_counted() -> None:
     mix = mix_of("x" * 200, [("x", 1), ("x", 1)], (200, 200))
-    assert mix.bound((1, 1)) < 200
-    assert best_of(mix, weights_for([mix], [1, 1])) is not None
+    assert mix.bound((1, 1)) == 200
+    assert mix.most((1, 1)) == 200

@@ -159,7 +159,7 @@ def opinion(objects: Sequence[Document], pod: str, config: SchedulerConfig) -> O
     eligibility = session.eligibility(member)
     rejected = eligibility.rejected
     nodes = session.nodes if session.objection(gang) is None else ()
-    projection = projection_for(session, [member])
+    projection = projection_for(session, [member], [1])
     (asked,), free = projection.asked([member]), projection.free(session)
     fitting = [name for name in nodes if name not in rejected and fits(asked, free(name))]
     return Opinion(

@@ -22,6 +22,7 @@ from phalanx.actions.outcome import Failure
 from phalanx.actions.problems.capacity_holders import charged, total_of
 from phalanx.actions.problems.certificates import certified_elsewhere
 from phalanx.actions.problems.device_choices import placed_by_choice
+from phalanx.actions.problems.divided_devices import placed_with_divided_devices
 from phalanx.actions.problems.placement import DemandPlacement, apply_placement, lacks_supply
 from phalanx.actions.problems.pod_assignment import assign_pods
 from phalanx.actions.problems.problem_builder import KeyedProblem, ProblemBuilder
@@ -313,7 +314,12 @@ class _Attempts:
 
     def _solve_beside(self, demand: Demand, avoiding: frozenset[NodeName]) -> Placed | None:
         """The placement that respects the reservations that bind the demand; None if no pod fits."""
-        return self._by_choice(demand, lambda: self._solve_for_choice(demand, avoiding))
+        return placed_with_divided_devices(
+            self._session,
+            demand,
+            lambda: self._by_choice(demand, lambda: self._solve_for_choice(demand, avoiding)),
+            lambda answer: certified_elsewhere(self.problems, demand, answer),
+        )
 
     def _by_choice(self, demand: Demand, solve: Callable[[], Placed | None]) -> Placed | None:
         return placed_by_choice(self._session, demand, solve, is_noted=True)

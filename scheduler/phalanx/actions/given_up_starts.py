@@ -16,7 +16,9 @@ from phalanx.actions.preemption.decision import Decision
 from phalanx.actions.preemption.nominations import beyond
 from phalanx.actions.preemption.victims import Victim, usage_of_pods
 from phalanx.actions.problems.capacity_holders import charged
+from phalanx.actions.problems.certificates import certified_elsewhere
 from phalanx.actions.problems.device_choices import placed_by_choice
+from phalanx.actions.problems.divided_devices import placed_with_divided_devices
 from phalanx.actions.problems.placement import DemandPlacement, apply_placement, lacks_supply
 from phalanx.actions.problems.pod_assignment import assign_pods
 from phalanx.actions.problems.problem_builder import ProblemBuilder
@@ -97,7 +99,12 @@ def _placement(
         hold(bound, trial)
         for each in others:
             _nominate(each, trial)
-        answer = placed_by_choice(session, demand, lambda: _placed(problems, demand))
+        answer = placed_with_divided_devices(
+            session,
+            demand,
+            lambda: placed_by_choice(session, demand, lambda: _placed(problems, demand)),
+            lambda found: certified_elsewhere(problems, demand, found),
+        )
         if answer is not None and sum(each.count for each in answer.assignments) == demand.count:
             assignments = assign_pods(session, demand, answer.assignments)
             if not lacks_supply(session, demand, assignments):

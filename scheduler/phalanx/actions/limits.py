@@ -62,6 +62,10 @@ DECLINED_NODES_MAX: Final = 8
 """Nodes of a placement whose claims lack volumes or devices that are left out, one at a time, in another try.
 Each is a solve."""
 
+DEVICE_DIVISIONS_MAX: Final = 12
+"""Corrections of a placement whose nodes are short of devices for members that differ. Each is a solve, and
+for each node some searches for devices."""
+
 SUBGROUP_CHOICES_MAX: Final = 32
 """Choices of subgroups to try if the first one does not fit. Each is a solve at most as large as the minimum
 of the gang. A cycle may do that once beyond its limits of solves."""

@@ -14,7 +14,7 @@ from phalanx.actions.explanations import start_messages
 from phalanx.actions.explanations.diagnoses import Diagnosis
 from phalanx.actions.explanations.explainer import Explainer
 from phalanx.actions.explanations.unfit_members import unfit_members
-from phalanx.actions.explanations.volume_diagnoses import no_devices, no_volumes
+from phalanx.actions.explanations.volume_diagnoses import no_devices, no_division, no_volumes
 from phalanx.actions.limits import CYCLE_EXPLANATIONS_MAX
 from phalanx.actions.outcome import Failure, Outcome
 from phalanx.framework.session import Session
@@ -98,6 +98,8 @@ class _Explanations:
             return Refusal(fingerprint="", verdict=verdict_of(gang, no_volumes(declined)))
         if gang.id in self._session.devices.declined:
             return Refusal(fingerprint="", verdict=verdict_of(gang, no_devices()))
+        if gang.id in self._session.devices.undivided:
+            return self._refusals.refuse(gang, cause, verdict_of(gang, no_division()), HelpedBy.CAPACITY)
         if failure.remembered is not None and failure.remembered.explained:
             return failure.remembered
         before = self._backlog.known(gang)

@@ -32,6 +32,15 @@ class ClaimingPods(Struct, frozen=True):
         """What the claims ask for."""
         return [claim.spec for own in self.claims for claim in own]
 
+    def in_order(self, places: Sequence[int]) -> "ClaimingPods":
+        """The same pods in another order."""
+        return replace(
+            self,
+            pods=tuple([self.pods[at] for at in places]),
+            needs=tuple([self.needs[at] for at in places]),
+            claims=tuple([self.claims[at] for at in places]),
+        )
+
 
 def granted_by_pod(wanted: ClaimingPods, granted: Sequence[ClaimGrant]) -> Granted:
     """The grants of each pod, of all in the order of their claims."""

@@ -1,11 +1,9 @@
 """The devices of one session: how many pods each node has devices for, and which devices they get."""
 
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Final
-
-from msgspec.structs import replace
 
 from phalanx.framework.claim_users import claims_of_next
 from phalanx.framework.claiming_pods import (
@@ -14,12 +12,12 @@ from phalanx.framework.claiming_pods import (
     claims_of_placeholder,
     depends_on_others,
     devices_granted,
-    granted_by_pod,
     in_order,
 )
 from phalanx.framework.device_cache import DeviceCache
 from phalanx.framework.device_changes import DeviceChanges, Granting, Places
 from phalanx.framework.device_counts import SessionCounts
+from phalanx.framework.device_grants import DeviceGrants
 from phalanx.framework.device_needs import DeviceNeeds, Need
 from phalanx.framework.device_supply import DevicesNow, DeviceSupply, Wanted
 from phalanx.framework.member_claims import ClaimsOfMembers
@@ -40,12 +38,10 @@ from phalanx.model.devices.claims import (
     Request,
     special_uid,
 )
-from phalanx.model.devices.cluster import grants
-from phalanx.model.devices.joint_slots import PlainKinds, plain_kinds
+from phalanx.model.devices.joint_slots import FreeDevices, PlainKinds, plain_kinds
 from phalanx.model.devices.limits import CLAIM_SEARCH_DEVICES_MAX
 from phalanx.model.devices.pod_claims import Unresolved, own_claims
 from phalanx.model.devices.pools import PoolId
-from phalanx.model.devices.shared_claims import of_one_node
 from phalanx.model.devices.shared_pools import SharedPools
 from phalanx.model.devices.slots import Slots
 from phalanx.model.devices.special_claims import claim_on, spec_of
@@ -87,7 +83,7 @@ class SessionDevices:
         self._counters = cache.counters(devices.classes)
         self.mixed: Final = MixedDevices(self, self._state, cache.mix_counters(devices.classes))
         self._counted: dict[tuple[Need, NodeName], tuple[object, Slots]] = {}
-        self._joint: dict[tuple[PlainKinds, NodeName], tuple[object, tuple[int, ...] | None]] = {}
+        self._joint: dict[tuple[PlainKinds, NodeName], tuple[object, FreeDevices]] = {}
         self._all: tuple[tuple[object, ...], frozenset[DeviceUse]] = ((), NONE_TAKEN)
         self._nodes = nodes
         self._anywhere: dict[Need, tuple[ClaimSpec, ...]] = {}
@@ -95,6 +91,8 @@ class SessionDevices:
         self._bounds: dict[object, tuple[object, tuple[Budget, ...]]] = {}
         self.declined: Final[set[GangId]] = set()
         """Gangs whose solved placement was not made: their claims cannot all have devices there."""
+        self.undivided: Final[set[GangId]] = set()
+        """Gangs that might fit: it is only not known how to divide devices among members that differ."""
         moved = frozenset(pod for each in snapshot.memory.moves.values() for pod in each.pods)
         self.needs: Final = DeviceNeeds(
             devices, self._state, gangs, cache.matcher, cache.settled, snapshot.now, moved
@@ -115,16 +113,20 @@ class SessionDevices:
         """
         return self._slots(need, node).count
 
-    def free_for_any(self, kinds: PlainKinds, needs: Sequence[Need], node: Node) -> tuple[int, ...] | None:
-        """For each set of these kinds of requests, how many free devices match one of them; None if
-        that does not tell what fits. Devices that are chosen for claims that are shared are not free."""
+    def free_for_any(self, kinds: PlainKinds, needs: Sequence[Need], node: Node) -> FreeDevices:
+        """For each set of these kinds of requests, how many free devices match one of them. Devices that are
+        chosen for claims that are shared are not free."""
         taken, freed = self._taken_beside_shared(needs, node), self._freed(node.name)
         known = self._joint.get((kinds, node.name))
         if known is None or known[0] != (taken, freed):
             place = self._state.on(node, besides=taken, without=freed)
-            known = ((taken, freed), self._state.free_for_any(kinds, place, are_shares_counted=True))
+            known = ((taken, freed), self._state.free_for_any(kinds, place))
             self._joint[kinds, node.name] = known
         return known[1]
+
+    def key(self, pods: Sequence[Pod]) -> Hashable:
+        """Equal while the same is assumed of the devices of nodes, for such pods of a gang."""
+        return self.shared.key(pods), self.mixed.division
 
     def _taken_beside_shared(self, needs: Sequence[Need], node: Node) -> frozenset[DeviceUse]:
         """What the cycle has taken, and what is chosen for claims that are shared."""
@@ -304,11 +306,12 @@ class SessionDevices:
                 if claim.allocation is None:
                     shared[claim.uid] = found
         taken = devices_of(tuple(chosen.values()))
-        own = self._in_turn(wanted, taken, is_local=False)
+        grants = DeviceGrants(self._state, self._taken, self._freed, self.count)
+        own = grants.in_turn(wanted, taken, is_local=False)
         if own is None and self._state.inventory.shared_pools:
             if not any(depends_on_others(spec) for each in wanted for spec in each.specs):
-                own = self._in_turn(wanted, taken, is_local=True)
-            own = own or self._on_all(wanted, taken)
+                own = grants.in_turn(wanted, taken, is_local=True)
+            own = own or grants.on_all(wanted, taken)
         if own is None:
             return None
         granted = {
@@ -324,50 +327,6 @@ class SessionDevices:
         special = {pod.uid: self._special(need, node) for pod, need in zip(pods, needs, strict=True)}
         own = [self._own_claims(pod, need, special[pod.uid]) for pod, need in zip(pods, needs, strict=True)]
         return ClaimingPods(node, tuple(pods), tuple(needs), special, tuple(own))
-
-    def _in_turn(
-        self, wanted: Sequence[ClaimingPods], taken: frozenset[DeviceUse], *, is_local: bool
-    ) -> Granted | None:
-        """Devices for one node after the other. `is_local`: those that only the node can use come first."""
-        granted: dict[PodUid, tuple[ClaimGrant, ...]] = {}
-        for each in wanted:
-            here = taken | self._taken(each.node.name)
-            found = None
-            for only_local in (True, False) if is_local else (False,):
-                found = (
-                    found
-                    or self._one_by_one(each, here, only_local=only_local)
-                    or self._together(each, here, only_local=only_local)
-                )
-            if found is None:
-                return None
-            granted.update(found)
-            taken |= devices_granted(found)
-        return granted
-
-    def _place(self, node: Node, taken: frozenset[DeviceUse], *, only_local: bool) -> NodeDevices:
-        place = self._state.on(node, besides=taken, without=self._freed(node.name))
-        return of_one_node(place) if only_local else place
-
-    def _on_all(self, wanted: Sequence[ClaimingPods], taken: frozenset[DeviceUse]) -> Granted | None:
-        """Devices for all nodes in one search."""
-        if sum(spec.most_devices for each in wanted for spec in each.specs) > CLAIM_SEARCH_DEVICES_MAX:
-            return None
-        places = [
-            self._place(each.node, taken | self._taken(each.node.name), only_local=False) for each in wanted
-        ]
-        everything = [[claim for own in each.claims for claim in own] for each in wanted]
-        answer = self._state.allocate_on(list(zip(places, everything, strict=True)))
-        if answer.claims is None:
-            return None
-        granted: dict[PodUid, tuple[ClaimGrant, ...]] = {}
-        start = 0
-        for each, some in zip(wanted, everything, strict=True):
-            end = start + sum(claim.allocation is None for claim in some)
-            part = replace(answer, claims=answer.claims[start:end], candidates=answer.candidates[start:end])
-            granted.update(granted_by_pod(each, grants(some, part, each.node)))
-            start = end
-        return granted
 
     def _claims(self, pod: Pod) -> tuple[Claim, ...]:
         found = self._state.claims_of(pod.device_claims, namespace=pod.namespace, pod_uid=pod.uid)
@@ -411,27 +370,6 @@ class SessionDevices:
         others = frozenset(each for each in devices if (each[0], each[1]) in pools) if pools else NONE_TAKEN
         parts = ((node, devices - others), (NodeName(EVERYWHERE), others))
         return [(key, some) for key, some in parts if some]
-
-    def _one_by_one(
-        self, wanted: ClaimingPods, taken: frozenset[DeviceUse], *, only_local: bool
-    ) -> Granted | None:
-        granted = {}
-        for pod, own in zip(wanted.pods, wanted.claims, strict=True):
-            answer = self._state.allocate(own, self._place(wanted.node, taken, only_local=only_local))
-            if answer.claims is None:
-                return None
-            granted[pod.uid] = grants(own, answer, wanted.node)
-            taken |= devices_of([each.allocation for each in granted[pod.uid] if each.allocation])
-        return granted
-
-    def _together(
-        self, wanted: ClaimingPods, taken: frozenset[DeviceUse], *, only_local: bool
-    ) -> Granted | None:
-        everything = [claim for own in wanted.claims for claim in own]
-        answer = self._state.allocate(everything, self._place(wanted.node, taken, only_local=only_local))
-        return (
-            None if answer.claims is None else granted_by_pod(wanted, grants(everything, answer, wanted.node))
-        )
 
     def unshared(self, assignments: Assignments, granted: Granted) -> dict[NodeName, frozenset[DeviceUse]]:
         """The granted devices of claims that no pods of other gangs share, by place."""
@@ -487,7 +425,7 @@ class SessionDevices:
         self, requests: Sequence[Request], node: Node
     ) -> tuple[list[Candidate], frozenset[DeviceUse]]:
         """The devices that one of the requests may have on the node, and what is in use there."""
-        place = self._place(node, self._taken(node.name), only_local=False)
+        place = self._state.on(node, besides=self._taken(node.name), without=self._freed(node.name))
         return self._state.matching(requests, place), place.in_use
 
     def counts_with(
@@ -497,7 +435,8 @@ class SessionDevices:
         does not add up."""
         freed = self._freed(node.name) | ended
         place = self._state.on(node, besides=self._taken(node.name), without=freed)
-        return self._state.free_for_any(kinds, place, are_shares_counted=False)
+        found = self._state.free_for_any(kinds, place)
+        return None if found.has_shares else found.least
 
     def given_up(
         self, grants_of: Sequence[tuple[NodeName, ClaimGrant]]

@@ -74,7 +74,7 @@ class MoveDevices:
             if devices.counts_with(kinds, state.node, together.get(name, NONE_TAKEN)) is None
         }
         before = {
-            name: devices.free_for_any(kinds, (), state.node)
+            name: devices.free_for_any(kinds, (), state.node).least
             for name, state in nodes.items()
             if name not in unknown
         }

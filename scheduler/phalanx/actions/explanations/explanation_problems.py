@@ -23,6 +23,7 @@ from phalanx.actions.nodes.pod_capacity import Vector, capped, pods_that_fit, us
 from phalanx.actions.nodes.resource_projection import ResourceProjection, projection_for
 from phalanx.actions.problems.problem_builder import narrowed, roles_of
 from phalanx.framework.eligibility import Eligibility
+from phalanx.framework.mixed_devices import RELAXED
 from phalanx.framework.session import Session
 from phalanx.model.names import NodeName
 from phalanx.model.resources import Resources
@@ -62,11 +63,13 @@ class ExplanationProblems:
         now = constraints_of(self._session, demand.gang)
         empty = constraints_of(empty_session, demand.gang)
         pods = [batch.pods[0] for batch in demand.batches]
-        projection = projection_for(self._session, pods)
+        most = [len(batch.pods) for batch in demand.batches]
+        # What is not known not to fit must not be called impossible.
+        with self._session.devices.mixed.dividing(RELAXED):
+            projection = projection_for(self._session, pods, most)
         asked = projection.asked(pods)
         resources = asked_for(asked)
         requests = request_vectors(asked, resources)
-        most = [len(batch.pods) for batch in demand.batches]
         relevant = _RelevantAmounts(resources, requests, most)
         full, vacant, exclusions = self._classes(demand, now, empty_session, relevant, projection)
         rules = tuple(rule for rule in empty.rules if not _is_of_affinity(rule))

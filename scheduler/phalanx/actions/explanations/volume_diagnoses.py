@@ -30,6 +30,16 @@ def no_devices() -> Objection:
     )
 
 
+def no_division() -> Objection:
+    """The members might fit, but no way was found to divide the free devices of nodes among them."""
+    return Objection(
+        reason=Reason.INSUFFICIENT_CAPACITY,
+        message="no way was found to divide the free devices among members with different claims; there may "
+        "be one",
+        next_step="Wait until claims release devices, or let members ask for fewer kinds of devices",
+    )
+
+
 def is_about_volumes(rule: Rule | None) -> bool:
     """Whether the rule bounds volumes that exist already, or space for new ones."""
     return isinstance(rule, Budget) and any(map(is_volume_amount, rule.remaining))

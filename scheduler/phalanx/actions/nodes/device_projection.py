@@ -2,13 +2,15 @@
 
 A pod with claims uses one set of devices for its kind of claims; a node offers as many sets as its devices
 allow. If pods of several kinds are placed together, they also use devices of each set of kinds of requests
-(`joint_slots`), which is exact. On nodes where that does not tell what fits, such as with constraints of
-claims or counters of devices, a weighted sum of the pods is bounded (`mixed_slots`): safe but not exact. With
-more than a few kinds of pods, one of them gets such a node. The devices of claims that members share are
-chosen before, and are not free for their other claims.
+(`joint_slots`), which is exact on most nodes. On nodes where that does not tell what fits, such as with
+constraints of claims, counters of devices, or shares of different sizes, weighted sums of the pods are
+bounded (`mixed_slots`). The session says what is assumed there: only what fits for certain, or all that is
+not known not to fit. The devices of claims that members share are chosen before, and are not free for their
+other claims.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from hashlib import blake2b
 from typing import Final
 
@@ -17,11 +19,13 @@ from msgspec.structs import replace
 
 from phalanx.framework.device_needs import DEVICE_SLOT, Need
 from phalanx.framework.device_supply import kind_resource
+from phalanx.framework.mixed_devices import SAFE, Division, Kinds
 from phalanx.framework.session import Session
 from phalanx.framework.session_devices import PLENTY, SessionDevices
 from phalanx.model.devices.claims import ClaimSpec
-from phalanx.model.devices.joint_slots import PlainKinds, plain_kinds
-from phalanx.model.devices.mixed_slots import Weights
+from phalanx.model.devices.joint_slots import FreeDevices, PlainKinds, plain_kinds
+from phalanx.model.devices.limits import MIXED_WEIGHT_MAX
+from phalanx.model.devices.mixed_slots import Asked, Weights
 from phalanx.model.nodes import Node
 from phalanx.model.pods import Pod
 from phalanx.model.resources import Resources
@@ -32,18 +36,22 @@ _MIXED: Final = f"{DEVICE_SLOT}of several kinds, as "
 _NAME_BYTES: Final = 8
 
 
-class DeviceProjection(Struct, frozen=True):
+class DeviceProjection(Struct, frozen=True, dict=True):
     """The projection of devices of claims."""
 
     needs: tuple[tuple[str, Need], ...]
     """What the pods need, by resource name."""
-    claims: Mapping[str, tuple[ClaimSpec, ...]]
+    most: tuple[int, ...] = ()
+    """A node gets at most so many pods with each need."""
+    claims: Mapping[str, tuple[ClaimSpec, ...]] = {}
     """The claims of each need, on nodes that offer none of its extended resources."""
     kinds: PlainKinds | None = None
     """The kinds of requests of several needs, if all of their claims are plain."""
     weights: tuple[Weights, ...] = ()
-    """Weights of pods with each need. One of them is used on each node where the kinds do not tell what
-    fits; the others bound nothing there."""
+    """Weights of pods with each need. Where the kinds do not tell what fits, one of the sums is bounded if
+    only what fits for certain is assumed, else all of them."""
+    division: Division = SAFE
+    """What is assumed of such nodes."""
 
     def request(self, pod: Pod) -> Resources:
         """The sets of devices that the pod requests."""
@@ -52,54 +60,92 @@ class DeviceProjection(Struct, frozen=True):
             return {}
         if len(self.needs) == 1:
             return {name: 1}
-        asked = self.kinds.asked(self.claims[name]) if self.kinds is not None else ()
         place = [known for known, _ in self.needs].index(name)
-        mixed = {self._mixed(each): each[place] for each in self.weights}
-        return {name: 1, **{key: count for key, count in (mixed | self._amounts(asked)).items() if count}}
+        mixed = {key: each[place] for key, each in zip(self._mixed, self.weights, strict=True)}
+        asked = self._amounts(self._asked[place])
+        return {name: 1, **{key: count for key, count in (mixed | asked).items() if count}}
 
     def free(self, devices: SessionDevices, node: Node, free: Resources) -> Resources:
         """The free amounts of the node with its sets of devices."""
         slots = {name: devices.count(need, node) for name, need in self.needs}
-        found = {**free, **slots}
         if len(self.needs) == 1:
+            return {**free, **slots}
+        found = {**free, **slots, **self._unbounded}
+        fixed = self.division.on(node.name)
+        if fixed is not None:
+            return {**found, **fixed}
+        if not any(slots.values()):
             return found
-        mixed = {self._mixed(each): PLENTY for each in self.weights}
-        counts = self._counts(devices, node) if any(slots.values()) else self._plenty
-        if counts is not None:
-            return {**found, **mixed, **self._amounts(counts)}
-        bound = devices.mixed.bound(self._all, self.weights, node)
-        if bound is not None:
-            mixed[self._mixed(self.weights[bound[0]])] = bound[1]
-        return {**found, **mixed, **self._amounts(self._plenty)}
+        counts = self._counts(devices, node)
+        if counts is not None and counts.is_exact:
+            return {**found, **self._amounts(counts.most)}
+        if self.division.is_relaxed:
+            sums = zip(self._mixed, devices.mixed.most(self._pods, self.weights, node), strict=True)
+            mixed = {key: most for key, most in sums if most is not None}
+            return {**found, **mixed, **(self._amounts(counts.most) if counts is not None else {})}
+        return {**found, **self._safe(devices, node, counts)}
+
+    def _safe(self, devices: SessionDevices, node: Node, counts: FreeDevices | None) -> dict[str, int]:
+        """The amounts within which pods fit for certain, of two kinds those that allow more of them."""
+        mixed = devices.mixed
+        if mixed.is_known(self._pods, node):
+            return {}
+        least = counts.least if counts is not None else None
+        if least is not None and mixed.are_better(least, self._asked, self._pods, self.weights, node):
+            return self._amounts(least)
+        best, bound = mixed.bound(self._pods, self.weights, node)
+        return {self._mixed[best]: bound}
+
+    def is_exact(self, session: Session) -> bool:
+        """Whether it is known on all nodes which pods with different needs fit together."""
+        unknown = (
+            state.node for state in session.nodes.values() if not self._is_counted(session, state.node)
+        )
+        return all(session.devices.mixed.is_known(self._pods, node) for node in unknown)
 
     def with_weights(self, session: Session) -> "DeviceProjection":
         """The projection with weights for the nodes of the session."""
-        nodes = (state.node for state in session.nodes.values())
-        unknown = (node for node in nodes if self._counts(session.devices, node) is None)
-        return replace(self, weights=session.devices.mixed.weights(self._all, unknown))
+        unknown = (
+            state.node for state in session.nodes.values() if not self._is_counted(session, state.node)
+        )
+        return replace(self, weights=session.devices.mixed.weights(self._pods, unknown))
 
-    def _counts(self, devices: SessionDevices, node: Node) -> Sequence[int] | None:
+    def _is_counted(self, session: Session, node: Node) -> bool:
+        """Whether counts of devices tell which pods fit on the node together."""
+        counts = self._counts(session.devices, node)
+        return counts is not None and counts.is_exact
+
+    def _counts(self, devices: SessionDevices, node: Node) -> FreeDevices | None:
         """For each set of kinds, how many devices the node has; None if that is not known."""
         if self.kinds is None:
             return None
-        here = [devices.claims_on(need, node) for need in self._all]
+        here = [devices.claims_on(need, node) for need in self._pods.needs]
         if here == [self.claims[name] for name, _ in self.needs]:
-            return devices.free_for_any(self.kinds, self._all, node)
-        return None if any(here) else self._plenty
+            return devices.free_for_any(self.kinds, self._pods.needs, node)
+        plenty = (PLENTY,) * len(self.kinds.sets)
+        return None if any(here) else FreeDevices(plenty, plenty)
 
-    def _mixed(self, weights: Weights) -> str:
-        """The name of the amount: the same for the same needs and weights."""
-        content = repr(([name for name, _ in self.needs], weights)).encode()
-        return _MIXED + blake2b(content, digest_size=_NAME_BYTES).hexdigest()
+    @cached_property
+    def _mixed(self) -> tuple[str, ...]:
+        """The name of the amount for each of the weights: the same for the same needs and weights."""
+        content = [repr(([name for name, _ in self.needs], each)).encode() for each in self.weights]
+        return tuple([_MIXED + blake2b(each, digest_size=_NAME_BYTES).hexdigest() for each in content])
 
-    @property
-    def _all(self) -> tuple[Need, ...]:
-        return tuple(need for _, need in self.needs)
+    @cached_property
+    def _pods(self) -> Kinds:
+        return Kinds(tuple([need for _, need in self.needs]), self.most)
 
-    @property
-    def _plenty(self) -> Sequence[int]:
-        """For each set of kinds, more devices than pods use: they bound nothing on the node."""
-        return [PLENTY for _ in self.kinds.sets] if self.kinds is not None else ()
+    @cached_property
+    def _asked(self) -> Asked:
+        """For a pod with each need, how many devices of each set of kinds it uses."""
+        kinds = self.kinds
+        return tuple([kinds.asked(self.claims[name]) if kinds is not None else () for name, _ in self.needs])
+
+    @cached_property
+    def _unbounded(self) -> dict[str, int]:
+        """Amounts for sets of kinds and weighted sums that bound nothing on a node."""
+        mixed = dict.fromkeys(self._mixed, PLENTY * MIXED_WEIGHT_MAX)
+        return mixed | (self._amounts([PLENTY for _ in self.kinds.sets]) if self.kinds is not None else {})
 
     def _amounts(self, counts: Sequence[int]) -> dict[str, int]:
         """These counts for each set of kinds, by resource name."""
@@ -108,15 +154,24 @@ class DeviceProjection(Struct, frozen=True):
         return {kind_resource(self.kinds, place): count for place, count in enumerate(counts)}
 
 
-def device_projection(session: Session, pods: Sequence[Pod]) -> DeviceProjection | None:
-    """The projection for these pods; None if none has claims."""
-    asked = {pod.shape.device_slot: pod.shape for pod in pods if pod.shape.device_slot}
-    found = {name: session.devices.needs.of(shape) for name, shape in sorted(asked.items())}
+def device_projection(session: Session, pods: Sequence[Pod], most: Sequence[int]) -> DeviceProjection | None:
+    """The projection for these pods; None if none has claims. `most`: a node gets at most so many like each
+    of them."""
+    asked: dict[str, int] = {}
+    shapes = {}
+    for pod, count in zip(pods, most, strict=True):
+        name = pod.shape.device_slot
+        if name:
+            asked[name] = asked.get(name, 0) + count
+            shapes[name] = pod.shape
+    found = tuple([(name, session.devices.needs.of(shapes[name])) for name in sorted(asked)])
     if len(found) < 2:
-        return DeviceProjection(tuple(found.items()), {}) if found else None
-    claims = {name: session.devices.all_claims(need) for name, need in found.items()}
+        return DeviceProjection(found) if found else None
+    claims = {name: session.devices.all_claims(need) for name, need in found}
     kinds = plain_kinds([spec for some in claims.values() for spec in some])
-    return DeviceProjection(tuple(found.items()), claims, kinds).with_weights(session)
+    counts = tuple([asked[name] for name, _ in found])
+    projection = DeviceProjection(found, counts, claims, kinds, division=session.devices.mixed.division)
+    return projection.with_weights(session)
 
 
 def keeps_devices_apart(resource: str) -> bool:

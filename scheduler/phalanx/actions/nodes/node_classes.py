@@ -62,8 +62,9 @@ class NodeClassSpec(Struct, frozen=True):
     eligibility_versions: tuple[tuple[int, ...], ...] = ()
     """By batch, equal while no placement changes which nodes are eligible; empty if none can change them."""
 
-    shared_devices: Hashable = ()
-    """What is chosen for the claims to devices that pods of the gang share."""
+    devices: Hashable = ()
+    """What is chosen for the claims to devices that pods of the gang share, and what is assumed of nodes
+    where it is not known which pods fit together."""
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -72,7 +73,7 @@ class NodeClassSpec(Struct, frozen=True):
         topology = self.constraints.topology.name if self.constraints.topology else None
         constraints = (topology, len(self.constraints.levels), self.constraints.scopes, self.constraints.keys)
         means = (self.tightness_depth, self.ties, self.spread)
-        changing = (self.eligibility_versions, self.shared_devices)
+        changing = (self.eligibility_versions, self.devices)
         return (shapes, self.at_most, *constraints, self.avoided, *means, *changing)
 
     @property
@@ -146,7 +147,7 @@ class ClassTable:
         del self._session, self._free, self._node_order
 
     def _open(self, session: Session, class_spec: NodeClassSpec, node_order: NodeOrder) -> None:
-        projection = projection_for(session, class_spec.pods)
+        projection = projection_for(session, class_spec.pods, class_spec.at_most)
         asked = projection.asked(class_spec.pods)
         self.resources = asked_for(asked)
         self.requests = request_vectors(asked, self.resources)
@@ -457,4 +458,5 @@ def is_cacheable(session: Session, class_spec: NodeClassSpec) -> bool:
 
 def is_refreshable(session: Session, class_spec: NodeClassSpec) -> bool:
     """Whether nothing but labels, eligibility, costs and plain resources of nodes matters to a table."""
-    return class_spec.ties is Objective.PACK and projection_for(session, class_spec.pods).are_plain
+    projection = projection_for(session, class_spec.pods, class_spec.at_most)
+    return class_spec.ties is Objective.PACK and projection.are_plain

@@ -252,10 +252,11 @@ class ResourceProjection(Struct, frozen=True):
         return found if self.charges is None else self.charges.free(found)
 
 
-def projection_for(session: Session, pods: Sequence[Pod]) -> ResourceProjection:
-    """The projection for these pods, one of each kind that is placed together."""
+def projection_for(session: Session, pods: Sequence[Pod], most: Sequence[int]) -> ResourceProjection:
+    """The projection for these pods, one of each kind that is placed together. `most`: a node gets at most so
+    many of each."""
     ports = ports_of(pod.shape for pod in pods)
-    devices = device_projection(session, pods)
+    devices = device_projection(session, pods, most)
     volumes = volume_amounts(session, pods)
     shares, zones = share_projection(pods), zone_projection(session, pods)
     return ResourceProjection(

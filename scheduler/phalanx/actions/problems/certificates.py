@@ -8,6 +8,7 @@ from phalanx.actions.demands.demand import Demand
 from phalanx.actions.problems.joint_problem import solver_assignments
 from phalanx.actions.problems.placement import DemandPlacement
 from phalanx.actions.problems.problem_builder import ProblemBuilder
+from phalanx.framework.mixed_devices import RELAXED
 from phalanx.solver.engine import place
 from phalanx.solver.objective import Scorer, certify
 from phalanx.solver.problem import Assignment, Placed
@@ -22,7 +23,8 @@ def certified_again(problems: ProblemBuilder, placement: DemandPlacement) -> Dem
 
 
 def certified_elsewhere(problems: ProblemBuilder, demand: Demand, answer: Placed) -> Placed:
-    """An answer that was found without some nodes, with a bound for the problem that has them.
+    """An answer that was found without some nodes, or without placements that may be possible on some nodes,
+    with a bound for the problem that has them.
 
     Placements there may not be possible: the problem does not say which claims would lack volumes or devices.
     The bound is found for the present choice of devices that members share, and without reservations.
@@ -34,7 +36,8 @@ def certified_elsewhere(problems: ProblemBuilder, demand: Demand, answer: Placed
 def _certified(problems: ProblemBuilder, demand: Demand, assignments: Sequence[Assignment]) -> Placed | None:
     """The assignments, with the bound of the present problem; None if nothing is found for that."""
     nodes = tuple(dict.fromkeys(each.node for each in assignments))
-    problem = problems.build_problem(demand, listing=nodes).problem
+    with problems.dividing(RELAXED):
+        problem = problems.build_problem(demand, listing=nodes).problem
     scorer, best = Scorer(problem), place(problem)
     if not isinstance(best, Placed):
         return None

@@ -1,6 +1,7 @@
 """Build the placement problem of a demand in the session as it is now."""
 
 from collections.abc import Hashable, Sequence
+from contextlib import AbstractContextManager
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,6 +18,7 @@ from phalanx.actions.nodes.node_classes import (
 )
 from phalanx.actions.nodes.node_order import NodeOrders, objective_of
 from phalanx.actions.nodes.pod_capacity import Vector
+from phalanx.framework.mixed_devices import Division
 from phalanx.framework.session import Session
 from phalanx.model.gpu_shares import Devices
 from phalanx.model.host_ports import has_ports
@@ -99,6 +101,11 @@ class ProblemBuilder:
         )
         return KeyedProblem(problem=problem, key=self._key(demand, class_spec))
 
+    def dividing(self, division: Division) -> AbstractContextManager[None]:
+        """Problems that are built within this context assume this of nodes where it is not known which pods
+        with claims to devices fit together."""
+        return self._session.devices.mixed.dividing(division)
+
     def key(self, demand: Demand, *, avoiding: frozenset[NodeName] = frozenset()) -> Hashable:
         """The key of the problem, without building it."""
         constraints = constraints_of(self._session, demand.gang)
@@ -122,7 +129,7 @@ class ProblemBuilder:
             ties=ties,
             spread=_levels_to_spread_over(demand, constraints) if ties is Objective.SPREAD else 0,
             eligibility_versions=versions if any(versions) else (),
-            shared_devices=self._session.devices.shared.key(pods) if demand.gang.claims_devices else (),
+            devices=self._session.devices.key(pods) if demand.gang.claims_devices else (),
         )
 
     def _at_most(self, pods: Sequence[Pod]) -> int:
@@ -142,7 +149,7 @@ class ProblemBuilder:
                 self._taken.append((class_spec, table))
             else:
                 table = ClassTable(self._session, class_spec, order)
-            if not class_spec.eligibility_versions:
+            if not class_spec.eligibility_versions and not self._session.devices.mixed.division.fixed:
                 self._tables[class_spec.key] = table
         return table
 

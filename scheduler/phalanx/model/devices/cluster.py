@@ -26,10 +26,11 @@ from phalanx.model.devices.claims import (
     distinct_uses,
 )
 from phalanx.model.devices.every_choice import Devices, EveryChoice, every_choice
-from phalanx.model.devices.joint_slots import PlainKinds, free_for_any
+from phalanx.model.devices.joint_slots import FreeDevices, PlainKinds, free_for_any
 from phalanx.model.devices.limits import EXTENDED_SHARES_MAX, NODE_POOLS_CACHE_MAX
 from phalanx.model.devices.matching import Matcher
 from phalanx.model.devices.mixed_slots import MixCounter
+from phalanx.model.devices.packing import Packing, packing
 from phalanx.model.devices.pod_claims import Unresolved, allocate_for_pod, resolve
 from phalanx.model.devices.pools import DeviceId, Inventory, Pool, PoolId, Slice, TaintRule
 from phalanx.model.devices.shared_claims import Choice, Chooser, ClaimSet, joint_choices
@@ -288,17 +289,16 @@ class DeviceState:
         answer = allocate_on(specs, classes=self._classes, matcher=self._matcher)
         return with_share_ids(answer, [claim for _, claims in wanted for claim in claims])
 
-    def free_for_any(
-        self, kinds: PlainKinds, place: NodeDevices, *, are_shares_counted: bool
-    ) -> tuple[int, ...] | None:
+    def free_for_any(self, kinds: PlainKinds, place: NodeDevices) -> FreeDevices:
         """For each set of these kinds, how many free devices match one of them; see there."""
-        return free_for_any(
-            place,
-            kinds,
-            classes=self._classes,
-            matcher=self._matcher,
-            are_shares_counted=are_shares_counted,
-        )
+        return free_for_any(place, kinds, classes=self._classes, matcher=self._matcher)
+
+    def packing(
+        self, requests: Sequence[Request | None], most: tuple[int, ...], place: NodeDevices
+    ) -> Packing | None:
+        """How pods fit that make one of these requests, for one device; see there."""
+        main = max(range(len(most)), key=most.__getitem__)
+        return packing(place, requests, most, main, classes=self._classes, matcher=self._matcher)
 
     def matching(self, requests: Sequence[Request], place: NodeDevices) -> list[Candidate]:
         """The devices that one of these requests may have, if they are free."""

@@ -8,7 +8,7 @@ which adds up. On other nodes nothing is said.
 
 A device that is allocated in shares is as many devices as it has shares of the largest kind. That is a lower
 bound of what fits. It does not matter there either which pod is served first: with fewer shares in use than
-that, some device has another one of the largest kind.
+that, some device has another one of the largest kind. It is exact where all kinds consume the same.
 """
 
 from collections import Counter
@@ -85,44 +85,79 @@ def plain_kinds(specs: Sequence[ClaimSpec]) -> PlainKinds | None:
     return PlainKinds(tuple(found.values()), is_single) if len(found) <= DEVICE_KINDS_TOGETHER_MAX else None
 
 
-def free_for_any(
-    place: NodeDevices,
-    kinds: PlainKinds,
-    *,
-    classes: DeviceClasses,
-    matcher: Matcher,
-    are_shares_counted: bool = True,
-) -> tuple[int, ...] | None:
-    """For each set of these kinds, how many free devices match one of them; None if that does not tell what
-    fits: kinds share some of their devices, or devices share counters.
+class FreeDevices(Struct, frozen=True, gc=False):
+    """For each set of kinds, bounds on the devices that pods can have for requests of these kinds."""
 
-    A device in shares counts as often as it has shares of the largest of the kinds that it can serve: so many
-    pods do fit. `are_shares_counted`: else None for such a device.
+    least: tuple[int, ...] | None
+    """So many fit, whichever of the kinds they are for; None where that is not known: kinds share some of
+    their devices, or devices share counters."""
+    most: tuple[int, ...]
+    """No more fit."""
+    has_shares: bool = False
+    """Whether some of these devices are allocated in shares."""
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether pods fit exactly if each of these numbers is enough."""
+        return self.least == self.most
+
+
+class _Usable(Struct, frozen=True, gc=False):
+    """A free device: how many pods can have it for each kind that matches, and for any of them."""
+
+    by_kind: dict[int, int]
+    together: int
+
+    @property
+    def matching(self) -> int:
+        """The kinds that match, as a set."""
+        return sum(1 << index for index in self.by_kind)
+
+
+def free_for_any(
+    place: NodeDevices, kinds: PlainKinds, *, classes: DeviceClasses, matcher: Matcher
+) -> FreeDevices:
+    """For each set of these kinds, how many free devices match one of them.
+
+    A device in shares counts at least as often as it has shares of the largest of the kinds that it can
+    serve, and at most as often as it has shares of the smallest one of the set.
     """
-    counts: Counter[int] = Counter()
-    alone = 0
+    usable: list[_Usable] = []
+    are_counted, has_shares = True, False
     shares = Shares(place.in_use, are_amounts_asked=ask_for_amounts(kinds.requests))
     for each in candidates(place.pools):
         if each.id in place.in_use:
             continue
-        able = [
-            index
+        able = {
+            index: count
             for index, request in enumerate(kinds.requests)
             if match_of(matcher, classes, place.node, request, each) is True
             and request.tolerates(each.device.taints)
-            and shares.most(request, each.id, each.device, 1)
-        ]
+            and (count := shares.most(request, each.id, each.device, CLAIM_SEARCH_DEVICES_MAX))
+        }
         if not able:
             continue
-        if each.device.consumes:
-            return None
-        if each.device.allows_shares and not (are_shares_counted and kinds.is_single):
-            return None
-        matching = sum(1 << index for index in able)
-        alone |= matching
+        has_shares = has_shares or each.device.allows_shares
+        are_counted = (
+            are_counted and not each.device.consumes and (kinds.is_single or not each.device.allows_shares)
+        )
         requests = [kinds.requests[index] for index in able]
-        most = shares.most_together(requests, each.id, each.device, CLAIM_SEARCH_DEVICES_MAX)
-        counts[matching] += most
+        together = shares.most_together(requests, each.id, each.device, CLAIM_SEARCH_DEVICES_MAX)
+        usable.append(_Usable(able, together))
+    most = tuple(
+        sum(max((n for index, n in each.by_kind.items() if some >> index & 1), default=0) for each in usable)
+        for some in kinds.sets
+    )
+    return FreeDevices(_least(kinds, usable) if are_counted else None, most, has_shares)
+
+
+def _least(kinds: PlainKinds, usable: Sequence[_Usable]) -> tuple[int, ...] | None:
+    """For each set of kinds, how many devices match one of them; None if that does not tell what fits."""
+    counts: Counter[int] = Counter()
+    alone = 0
+    for each in usable:
+        counts[each.matching] += each.together
+        alone |= each.matching
     if any(
         one & other and one != other for one in counts for other in counts if counts[one] and counts[other]
     ):

@@ -58,17 +58,28 @@ DEVICE_KINDS_TOGETHER_MAX: Final = 4
 """Kinds of requests of pods that are placed together and counted exactly: each set of them is a resource of
 the solver."""
 
-MIXED_KINDS_MAX: Final = 3
+MIXED_KINDS_MAX: Final = 8
 """Kinds of pods of one gang whose combinations on a node are tried: their number grows with each kind."""
 
 MIXED_TRIED_MAX: Final = 256
 """Combinations of pods that are tried for one kind of node: each is a search for all of their claims."""
 
-MIXED_POINTS_MAX: Final = 1024
-"""Combinations of pods on a node that are looked at."""
+MIXED_NODES_MAX: Final = 32
+"""Kinds of nodes on which combinations of the pods of one gang are tried in a session: about 20 ms each. Of
+others it is known what fits if it follows from numbers of devices."""
+
+MIXED_ROWS_MAX: Final = 512
+"""Combinations of all kinds of pods but one on a node that are looked at."""
+
+PACKED_ROWS_MAX: Final = 1 << 14
+"""Combinations of all kinds of pods but one whose devices are counted exactly, if each pod asks for one
+device. For each device of a node an array of so many integers is kept meanwhile."""
 
 MIXED_RATIOS_MAX: Final = 4
 """Kinds of nodes whose numbers of pods give weights to choose from."""
+
+MIXED_WEIGHT_MAX: Final = 1 << 16
+"""Weight of a pod in a bounded sum. Larger ones are left out or rounded, so that sums stay small integers."""
 
 MIXED_BOUNDS_MAX: Final = 4
 """Weighted sums of pods that are bounded in one problem: each is a resource of the solver."""
