@@ -107,3 +107,12 @@ def test_too_many_numbers_of_pods_are_not_counted() -> None:
     requests = [spec_of(request()).requests[0][0]] * 3
     most = (PACKED_ROWS_MAX, 1, PACKED_ROWS_MAX)
     assert packing(place(slice_of(device("d0"))), requests, most, 0, classes=CLASSES, matcher=MATCHER) is None
+
+
+def test_pods_are_served_in_the_order_of_the_devices_on_which_they_fit() -> None:
+    """If the large one came first, it would get a part of the device that the others share."""
+    devices = [(6, True), (4, False)]
+    order = packed(devices, [3, 4], (2, 1)).order((2, 1))
+    assert order is not None
+    assert first_fit(devices, [[3, 4][kind] for kind in order])
+    assert not first_fit(devices, [4, 3, 3])
