@@ -58,13 +58,13 @@ Gangs = Sequence[tuple[str, frozenset[int]]]
 
 
 def held(gangs: Gangs, sizes: Sequence[int], gone: Collection[int]) -> tuple[int, int]:
-    """The devices in use without these gangs, and those that queue q is charged for."""
-    used = charged = 0
+    """The devices in use without these gangs, and those that count in the limit of queue q."""
+    used = counted = 0
     for number, size in enumerate(sizes):
         users = [of for index, (of, claims) in enumerate(gangs) if number in claims and index not in gone]
         used += size if users else 0
-        charged += size if users[:1] == ["q"] else 0
-    return used, charged
+        counted += size if "q" in users else 0
+    return used, counted
 
 
 def enough(gangs: Gangs, sizes: Sequence[int], spare: int, asked: int, limit: int) -> Iterator[set[int]]:
@@ -72,8 +72,8 @@ def enough(gangs: Gangs, sizes: Sequence[int], spare: int, asked: int, limit: in
     own = [index for index, (of, _) in enumerate(gangs) if of == "q"]
     total = held(gangs, sizes, ())[0] + spare
     for gone in chain.from_iterable(combinations(own, count) for count in range(len(own) + 1)):
-        used, charged = held(gangs, sizes, gone)
-        if used + asked <= total and charged + asked <= limit:
+        used, counted = held(gangs, sizes, gone)
+        if used + asked <= total and counted + asked <= limit:
             yield set(gone)
 
 

@@ -3,22 +3,26 @@
 Each pod is of a kind, and pods of one kind ask for the same. Of a device that is allocated in shares, several
 pods have some: as many of each kind as its capacity allows. Devices are added one after the other; for all
 numbers of pods of the other kinds, the most pods of the main kind are kept that fit beside them.
+
+numpy is imported when something is counted: people wait for commands that import this module.
 """
 
 from collections.abc import Iterator, Sequence
 from itertools import product
 from math import prod
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-import numpy as np
 from msgspec import Struct
-from numpy.typing import NDArray
 
 from phalanx.model.devices.allocator import Candidate, NodeDevices, candidates, match_of
 from phalanx.model.devices.claims import DeviceClasses, Request
 from phalanx.model.devices.limits import PACKED_ROWS_MAX
 from phalanx.model.devices.matching import Matcher, MatchError
 from phalanx.model.devices.shares import Shares, ask_for_amounts
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 _NEVER: Final = -(1 << 40)
 """In place of a number of pods: those of the other kinds do not fit."""
@@ -41,6 +45,8 @@ class Packing:
     """Pods of each kind on the devices of a node: at most so many."""
 
     def __init__(self, devices: Sequence[_Device], most: _Counts, main: int) -> None:
+        import numpy as np
+
         self._main = main
         self._others = tuple(kind for kind in range(len(most)) if kind != main)
         self._most = most
@@ -84,8 +90,10 @@ class Packing:
                     break
         return found[::-1]
 
-    def _with(self, before: NDArray[np.int64], parts: Sequence[_Part]) -> NDArray[np.int64]:
+    def _with(self, before: "NDArray[np.int64]", parts: Sequence[_Part]) -> "NDArray[np.int64]":
         """What fits with another device."""
+        import numpy as np
+
         found = np.full_like(before, _NEVER)
         for part, own in parts:
             if all(more < size for more, size in zip(part, before.shape, strict=True)):
