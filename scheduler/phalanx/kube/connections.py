@@ -35,23 +35,11 @@ class Connector(aiohttp.TCPConnector):
     def __init__(self, **options: Any) -> None:
         super().__init__(socket_factory=self._new_socket, **options)
         self._sockets: WeakSet[socket.socket] = WeakSet()
-        self._transports: WeakSet[asyncio.Transport] = WeakSet()
-
-    async def connect(
-        self, req: aiohttp.ClientRequest, traces: list[Any], timeout: aiohttp.ClientTimeout
-    ) -> aiohttp.connector.Connection:
-        """An idle or new connection for a request."""
-        connection = await super().connect(req, traces, timeout)
-        if connection.transport is not None:
-            self._transports.add(connection.transport)
-        return connection
 
     async def close(self, *, abort_ssl: bool = False) -> None:
         """Close all connections. What was not sent by now is not sent."""
         await super().close(abort_ssl=abort_ssl)
-        for transport in tuple(self._transports):
-            transport.abort()
-        for open_socket in self._open_sockets():  # of requests that were cancelled while they connected
+        for open_socket in self._open_sockets():
             with suppress(OSError):  # it is not connected
                 open_socket.shutdown(socket.SHUT_RDWR)
         for _ in range(POOL_CLOSE_TURNS_MAX):
