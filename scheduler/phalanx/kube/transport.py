@@ -141,7 +141,7 @@ class HttpTransport:
             async with aclosing(_lines(answer.content, path)) as lines:
                 yield answer.status, lines
         finally:
-            _give_up(answer)
+            answer.close()
 
     async def close(self) -> None:
         """Close all connections."""
@@ -173,13 +173,6 @@ class HttpTransport:
             if len(self._timeouts) < TIMEOUT_OBJECTS_KEPT:
                 self._timeouts[seconds] = timeout
         return timeout
-
-
-def _give_up(answer: aiohttp.ClientResponse) -> None:
-    """End the connection of an answer that has not ended, without waiting for the server to end TLS."""
-    if answer.connection is not None and answer.connection.transport is not None:
-        answer.connection.transport.abort()
-    answer.close()
 
 
 async def _lines(content: aiohttp.StreamReader, path: str) -> AsyncGenerator[bytes, None]:
