@@ -45,11 +45,13 @@ async def a_gang_avoids_the_node_on_which_its_preflight_failed(site: Site) -> No
     await site.until(lambda: any(p.status.phase == "Failed" for p in _seen(site, "gang-1")), "the failure")
     bad = next(each.spec.node_name for each in _seen(site, "gang-1") if each.spec.node_name)
     await site.group_until("gang", lambda found: found.get("status", {}).get("counts", {}).get("failed") == 1)
+    await site.environment.metric_until(
+        f'phalanx_node_failure_score{{node="{bad}"}}', lambda score: score > 0
+    )
     again = pod(site.name, "gang-2", gang="gang", init="preflight-nccl-allreduce")
     await site.create(again)
     await site.runs("gang", 2)
     assert bad not in site.placed("gang")
-    assert await site.environment.metric(f'phalanx_node_failure_score{{node="{bad}"}}') > 0
 
 
 def _seen(site: Site, name: str) -> list[Pod]:

@@ -102,10 +102,10 @@ class Environment(Struct, frozen=True):
         found = [each.rpartition(" ")[2] for each in text.splitlines() if each.startswith(f"{line} ")]
         return float(found[0]) if found else 0.0
 
-    async def metric_until(self, line: str, value: float) -> None:
-        """Wait until one sample of the scheduler's metrics has this value."""
+    async def metric_until(self, line: str, expected: Callable[[float], bool]) -> None:
+        """Wait until one sample of the scheduler's metrics is as expected."""
         async with asyncio.timeout(GENEROUS_S):
-            while await self.metric(line) != value:
+            while not expected(await self.metric(line)):
                 await asyncio.sleep(LOOK_S)
 
 

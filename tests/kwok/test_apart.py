@@ -85,7 +85,7 @@ async def test_a_mass_fault_of_nodes_evicts_no_pod(environment: Environment, pla
     free = [name for name in names if name not in held]
     faulty = free[2:]
     await asyncio.gather(*map(site.fail_node, faulty))
-    await environment.metric_until("phalanx_breaker_open", 1)
+    await environment.metric_until("phalanx_breaker_open", lambda value: value == 1)
     await site.fail_node(held[0])
     await environment.nodes_are_known()
     (untried,) = await site.add_nodes("r1", gpus=16)
@@ -98,7 +98,7 @@ async def test_a_mass_fault_of_nodes_evicts_no_pod(environment: Environment, pla
     await site.heal_node(held[0])
     await environment.nodes_are_known()
     await asyncio.gather(*map(site.heal_node, faulty))
-    await environment.metric_until("phalanx_breaker_open", 0)
+    await environment.metric_until("phalanx_breaker_open", lambda value: value == 0)
     await site.until(lambda: site.placed("large") == [untried], "the new node to be trusted")
     assert site.uids("gang") == members
     assert site.evicted("gang") == set()
