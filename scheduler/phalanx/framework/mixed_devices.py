@@ -152,7 +152,7 @@ class MixedDevices:
         best = self._best_of(weights, self._mix(kinds, node))
         return (0, 1) if best is None else (best.index, best.bound)
 
-    def _best_of(self, weights: tuple[Weights, ...], mix: Mix) -> "_Best | None":
+    def _best_of(self, weights: tuple[Weights, ...], mix: Mix) -> _Best | None:
         key = (weights, mix)
         if key not in self._best:
             index = best_of(mix, weights)
@@ -191,11 +191,11 @@ class MixedDevices:
         place = self._offers.beside_shared(kinds.needs, node)
         known = self._mixes.get((kinds, node.name))
         if known is None or known[0] != (alone, place.in_use):
-            known = self._mixes[kinds, node.name] = ((alone, place.in_use), self._found(kinds, node, alone))
+            found = self._found(kinds, node, place, alone)
+            known = self._mixes[kinds, node.name] = ((alone, place.in_use), found)
         return known[1]
 
-    def _found(self, kinds: Kinds, node: Node, alone: tuple[int, ...]) -> Mix:
-        place = self._offers.beside_shared(kinds.needs, node)
+    def _found(self, kinds: Kinds, node: Node, place: NodeDevices, alone: tuple[int, ...]) -> Mix:
         claims = tuple(self._offers.claims_on(need, node) for need in kinds.needs)
         using = tuple(
             min(count, most) if own else 0 for count, most, own in zip(alone, kinds.most, claims, strict=True)

@@ -9,7 +9,7 @@ not known not to fit. The devices of claims that members share are chosen before
 other claims.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from hashlib import blake2b
 from typing import Final
@@ -98,22 +98,18 @@ class DeviceProjection(Struct, frozen=True, dict=True):
 
     def is_exact(self, session: Session) -> bool:
         """Whether it is known on all nodes which pods with different needs fit together."""
-        unknown = (
-            state.node for state in session.nodes.values() if not self._is_counted(session, state.node)
-        )
-        return all(session.devices.mixed.is_known(self._pods, node) for node in unknown)
+        return all(session.devices.mixed.is_known(self._pods, node) for node in self._not_counted(session))
 
     def with_weights(self, session: Session) -> "DeviceProjection":
         """The projection with weights for the nodes of the session."""
-        unknown = (
-            state.node for state in session.nodes.values() if not self._is_counted(session, state.node)
-        )
-        return replace(self, weights=session.devices.mixed.weights(self._pods, unknown))
+        return replace(self, weights=session.devices.mixed.weights(self._pods, self._not_counted(session)))
 
-    def _is_counted(self, session: Session, node: Node) -> bool:
-        """Whether counts of devices tell which pods fit on the node together."""
-        counts = self._counts(session.devices, node)
-        return counts is not None and counts.is_exact
+    def _not_counted(self, session: Session) -> Iterator[Node]:
+        """The nodes on which counts of devices do not tell which pods fit together."""
+        for state in session.nodes.values():
+            counts = self._counts(session.devices, state.node)
+            if counts is None or not counts.is_exact:
+                yield state.node
 
     def _counts(self, devices: SessionDevices, node: Node) -> FreeDevices | None:
         """For each set of kinds, how many devices the node has; None if that is not known."""
