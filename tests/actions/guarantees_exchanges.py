@@ -4,11 +4,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import combinations, product
-from math import floor
 
 from msgspec import Struct
 
 from tests.actions.guarantees_oracle import ALL_NODES, COUNTED, DEVICES, Coverage, Scope, Unit, Work, World
+from tests.actions.guarantees_scaling import in_units
 
 SEARCHED = 9
 """Units among which all subsets are tried."""
@@ -26,7 +26,7 @@ Shares = Mapping[tuple[str, str], Share]
 
 
 def fair_shares(world: World, name: str) -> dict[str, Fraction]:
-    """Fair shares of a cluster in which only one resource is requested, rounded down on each level."""
+    """Fair shares of a cluster in which only one resource is requested, in whole units on each level."""
     found: dict[str, Fraction] = {}
     _fill(world, None, Fraction(world.capacity(name)), name, found)
     return found
@@ -47,8 +47,9 @@ def _fill(world: World, parent: str | None, total: Fraction, name: str, found: d
             got[child] += rise * world.accounts[child].weight
         left -= rise * weights
         open_ = [child for child in open_ if got[child] < wants[child]]
-    for child in children:
-        found[child] = Fraction(floor(got[child]))
+    used = [world.use(child, name, with_nominated=False) for child in children]
+    for child, amount in zip(children, in_units([*got.values()], used), strict=True):
+        found[child] = Fraction(amount)
         _fill(world, child, found[child], name, found)
 
 

@@ -249,7 +249,8 @@ class World:
     ) -> None:
         children = self.children(parent)
         asked = {child: self.written(child, name, scope) for child in children}
-        given = dict(zip(children, scaled([asked[child] for child in children], available), strict=True))
+        used = [self.use(child, name, scope, with_nominated=False) for child in children]
+        given = dict(zip(children, scaled([*asked.values()], available, used), strict=True))
         for child in children:
             found[child] = given[child]
             self._divide(child, given[child], name, scope, found)
@@ -272,7 +273,7 @@ class World:
         first: set[tuple[str, ...]] = set()
         for child in self.children(queue):
             first |= self.covered(child, name, scope)
-        left = self.guarantee(queue, name, scope)
+        left = self.written(queue, name, scope)
         units = [unit for work in self.below(queue) for unit in units_of(work)]
         kept = {work.id for work in self.below(queue) if self.is_kept_by(work, queue, name, scope)}
         units.sort(key=lambda unit: (unit.work.id not in kept, unit.key not in first, unit.rank()))
@@ -315,7 +316,7 @@ class World:
         """Whether the use of the side, with this number of pods, is within a guarantee."""
         asked = work.each.get(name, 0) * pods
         return any(
-            self.use(side, name, scope) + asked <= self.guarantee(side, name, scope)
+            self.use(side, name, scope) + asked <= self.written(side, name, scope)
             for scope in self.scopes()
             if scope == ALL_NODES or self.runs_only_on(work, scope)
         )
