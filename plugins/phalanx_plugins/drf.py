@@ -85,7 +85,7 @@ def _guaranteed_part(queue: Queue, view: SessionView) -> Fraction | None:
     for selector in (None, *view.ledger.guaranteed(queue.name)):
         share = view.fair_shares.of(queue.name, selector)
         used = view.ledger.usage(queue.name, selector)
-        ratios = [Fraction(used.get(name, 0), share.guarantee[name]) for name in _waited_for(share)]
+        ratios = [Fraction(used.get(name, 0), share.rounded_down[name]) for name in _waited_for(share)]
         if ratios and max(ratios) < 1:
             parts.append(max(ratios))
     return min(parts, default=None)
@@ -95,6 +95,6 @@ def _waited_for(share: QueueShare) -> list[str]:
     """The guaranteed resources that waiting gangs of the queue need."""
     return [
         name
-        for name, amount in share.guarantee.items()
+        for name, amount in share.rounded_down.items()
         if amount > 0 and share.demand.get(name, 0) > share.used.get(name, 0)
     ]

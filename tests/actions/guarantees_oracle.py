@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from fractions import Fraction
 from itertools import product
+from math import ceil
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -308,7 +309,31 @@ class World:
         side = self.side(unit.work.queue, waiting.queue)
         uses = [name for name in COUNTED if unit.work.each.get(name, 0)]
         both = [name for name in uses if name in short and waiting.each.get(name, 0)]
-        return _degree({name: self.is_covered(unit, side, name) for name in uses}, both)
+        covered = {
+            name: self.is_covered(unit, side, name) or self.is_carried(unit, side, name) for name in uses
+        }
+        return _degree(covered, both)
+
+    def is_carried(self, unit: Unit, queue: str, name: str) -> bool:
+        """Whether no guarantee names it, and the unit uses no more than nodes have for covered devices."""
+        work, path = unit.work, self.path(unit.work.queue)
+        up_to = path[: path.index(queue) + 1]
+        if name in DEVICES or any(
+            self.names_guarantee(each, name, scope) for each in up_to for scope in self.scopes()
+        ):
+            return False
+        most = 0
+        for pod in unit.pods:
+            has = self.machines[pod.node].has if pod.node else {}
+            most += max(
+                (
+                    work.each.get(device, 0) * ceil(Fraction(has.get(name, 0), has[device]))
+                    for device in DEVICES
+                    if has.get(device) and self.is_covered(unit, queue, device)
+                ),
+                default=0,
+            )
+        return work.each.get(name, 0) * len(unit.pods) <= most
 
     # --- coverage of what waits -------------------------------------------------------------------------
 

@@ -32,6 +32,8 @@ class QueueShare(Struct, frozen=True):
 
     guarantee: Resources = NONE
     """The guarantee, as far as the capacity exists."""
+    rounded_down: Resources = NONE
+    """The same, without a unit that is left between queues: it decides who goes first."""
     written: Resources = NONE
     """The guarantee as written, at most the limit; the sum of its children's where it names none."""
     fair_share: Resources = NONE
@@ -113,6 +115,7 @@ class _Division:
         for name in self._downwards:
             self._downwards.extend(self._below(name))
         self._totals: dict[QueueName, _Totals] = {}
+        self._rounded_down: dict[QueueName, Resources] = {}
         for name in reversed(self._downwards):
             self._totals[name] = self._total(name)
 
@@ -126,6 +129,7 @@ class _Division:
         return {
             name: QueueShare(
                 guarantees[name],
+                self._rounded_down[name],
                 self._totals[name].guarantee,
                 shares[name],
                 self._used(name),
@@ -182,6 +186,7 @@ class _Division:
     def _scaled(self, names: Sequence[QueueName], exists: Resources) -> dict[QueueName, Resources]:
         """The guarantees of siblings, scaled down to whole units if they exceed what exists."""
         kept: dict[QueueName, Resources] = {name: self._totals[name].guarantee for name in names}
+        self._rounded_down.update(kept)
         total = sum_of(kept.values())
         for resource in total:
             if total[resource] > exists.get(resource, 0):
@@ -189,8 +194,9 @@ class _Division:
                 part = Fraction(exists.get(resource, 0), total[resource])
                 exact = [kept[name][resource] * part for name in asked]
                 amounts = in_whole_units(exact, [self._taker(name, resource) for name in asked])
-                for name, amount in zip(asked, amounts, strict=True):
+                for name, amount, least in zip(asked, amounts, exact, strict=True):
                     kept[name] = {**kept[name], resource: amount}
+                    self._rounded_down[name] = {**self._rounded_down[name], resource: floor(least)}
         return kept
 
     def _taker(self, name: QueueName, resource: str) -> Taker:

@@ -148,7 +148,7 @@ class Guarantees:
     ) -> Coverage:
         """The coverage of a waiting gang by a queue on its path, compared with the siblings of that queue.
 
-        `is_scaled`: by the guarantee as far as the capacity exists.
+        `is_scaled`: by the guarantee as far as the capacity exists, rounded down.
         """
         uses = resources_of(beneficiary.requested)
         covered = self.covered_after_start(beneficiary, queue, is_scaled=is_scaled)
@@ -311,7 +311,7 @@ class Guarantees:
     ) -> frozenset[str]:
         """The resources in which the usage of the side and the requests are within the guarantee."""
         share, used = self._session.fair_shares.of(side, selector), self._session.ledger.usage(side, selector)
-        guarantee, requested = share.guarantee if is_scaled else share.written, beneficiary.requested
+        guarantee, requested = share.rounded_down if is_scaled else share.written, beneficiary.requested
         return frozenset(
             name
             for name in resources_of(requested)
