@@ -66,6 +66,7 @@ HEAPS: Final = {
     "200 running pods of 1,000 anti-affinity terms": Heap(
         200, field="podAntiAffinity", terms=1000, runs=True
     ),
+    "200 running pods of 100 anti-affinity terms": Heap(200, field="podAntiAffinity", terms=100, runs=True),
     "100 waiting pods of 1,000 anti-affinity terms": Heap(100, field="podAntiAffinity", terms=1000),
     "100 waiting pods of 1,000 affinity terms": Heap(100, field="podAffinity", terms=1000),
     "pods of one affinity term": Heap(10_000, field="podAffinity", terms=1),
@@ -103,7 +104,7 @@ class World:
         for index in range(heap.pods):
             gang = f"heap-{index // heap.size:05}"
             if heap.size > 1 and not index % heap.size:
-                groups.append(_group(gang, "heap", heap.size))
+                groups.append(_group(gang, "heap", heap.size, namespace="heap"))
             members.append(
                 _pod(
                     f"{gang}-{index}",
@@ -112,6 +113,7 @@ class World:
                     cpu=1 if heap.runs else 100 + index // min(heap.size, GANG_SIZE) * heap.distinct,
                     group=gang if heap.size > 1 else "",
                     node=f"n{index % self._nodes:05}" if heap.runs else "",
+                    namespace="heap",
                     constraints=_constraints(heap, index),
                 )
             )
@@ -285,10 +287,10 @@ def _queue(name: str) -> Any:
     return _decoded("Queue", {"apiVersion": GROUP, "metadata": {"name": name}, "spec": {}})
 
 
-def _group(name: str, queue: str, size: int) -> Any:
+def _group(name: str, queue: str, size: int, *, namespace: str = "team") -> Any:
     spec = {"minMember": size, "queue": queue}
     return _decoded(
-        "PodGroup", {"apiVersion": GROUP, "metadata": {"name": name, "namespace": "team"}, "spec": spec}
+        "PodGroup", {"apiVersion": GROUP, "metadata": {"name": name, "namespace": namespace}, "spec": spec}
     )
 
 
@@ -301,6 +303,7 @@ def _pod(
     group: str = "",
     node: str = "",
     scheduler: str = "phalanx",
+    namespace: str = "team",
     constraints: dict[str, Any] | None = None,
 ) -> Any:
     labels = {f"{LABELS}/queue": queue} if queue else {}
@@ -311,7 +314,7 @@ def _pod(
             "apiVersion": "v1",
             "metadata": {
                 "name": name,
-                "namespace": "team",
+                "namespace": namespace,
                 "labels": {**labels, **({f"{LABELS}/pod-group": group} if group else {})},
             },
             "spec": {

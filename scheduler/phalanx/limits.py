@@ -107,6 +107,9 @@ POD_TERMS_MAX: Final = 100
 preferred, and spread constraints. Real pods have up to ten, and a term can list many values. Each term is
 compared with every node, or with the pods there, in cycles that all tenants share."""
 
+MATCHED_LABELS_MAX: Final = 1 << 16
+"""Sets of labels for which the terms that select them are remembered. Pods of one template share a set."""
+
 SPREAD_DOMAINS_KEPT: Final = 64
 """Spread constraints whose domains are remembered for checks before binds: a few bytes per node each."""
 
