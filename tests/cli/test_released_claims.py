@@ -1,7 +1,7 @@
 """Devices of claims whose pods have ended or were evicted, in cycles without a cluster.
 
-The oracle of the property is the same cluster with devices of a device plugin: as many pods are evicted, start
-and wait there, since each has one device in both.
+The oracle of the property is the same cluster with devices of a device plugin: as many pods are evicted,
+start and wait there, since each has one device in both.
 """
 
 import json
