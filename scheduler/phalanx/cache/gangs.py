@@ -325,7 +325,10 @@ class GangTable:
         if key.kind is GangKind.LABEL:
             return count < (new.min_member or 1)
         group = self._objects.known(key)
-        return group is None or not (group.started or group.spec.reserves or count >= group.min_member)
+        if group is None:
+            return True
+        is_enough = count >= (new.min_member or group.min_member)
+        return not (group.started or group.spec.reserves or is_enough)
 
     def _key_of(self, pod: Pod | None, log: ChangeLog) -> GangKey | None:
         if pod is None or is_foreign(pod, self._scheduler_name):

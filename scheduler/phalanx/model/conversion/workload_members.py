@@ -102,7 +102,10 @@ def group_of_pods(
             by_role.setdefault(role, {}).setdefault(pod.controller.uid, []).append(pod)
     roles = _decided(workload.roles, by_role, foreign)
     needs = [needed(role, by_role.get(role.name, {}), owner_of) for role in roles]
-    needs = at_most(workload.minimum, needs)
+    label = _label(pods)
+    if label:
+        roles = [replace(role, shape=None) if role.name else role for role in roles]
+    needs = at_most(label or workload.minimum, needs)
     others = by_role.get("", {}).values() if "" not in names else ()
     others_needed = sum(pod.phase is not PodPhase.FAILED for pods_of_owner in others for pod in pods_of_owner)
     uids = {pod.controller.uid for pod in pods if pod.controller is not None}
@@ -113,7 +116,7 @@ def group_of_pods(
         group = replace(group, spec=replace(group.spec, start_when=None))
     return replace(
         group,
-        min_member=max(sum(needs) + others_needed, 1),
+        min_member=label or max(sum(needs) + others_needed, 1),
         roles=tuple(
             RoleSpec(
                 role.name,
@@ -122,10 +125,18 @@ def group_of_pods(
                 shape=role.shape,
             )
             for role, need in zip(roles, needs, strict=True)
-            if role.name or role.shape is not None
+            if (role.name and not label) or role.shape is not None
         ),
         started_at=group.started_at or (max(group.created, 1) if has_run else 0),
     )
+
+
+def _label(pods: Sequence[Pod]) -> int:
+    """The minimum that the label `min-member` of the newest pods sets: in a rolling update older ones may
+    have another. 0 without one."""
+    present = [pod for pod in pods if not pod.deleting]
+    newest = max((pod.created for pod in present), default=0)
+    return max((pod.min_member or 0 for pod in present if pod.created == newest), default=0)
 
 
 def is_undecided(workload: Workload, pods: Sequence[Pod]) -> bool:
