@@ -21,6 +21,7 @@ from phalanx.model.api.workloads import WorkloadObject
 from phalanx.model.conversion.cluster_objects import BUILT_IN, PriorityLevel, read_priority_class, resolve
 from phalanx.model.conversion.metadata import identity
 from phalanx.model.dialects.known import WITH_OBJECTS
+from phalanx.model.names import KUBERNETES_SCHEDULER
 from phalanx.model.pods import PodPhase
 from phalanx.model.resources import PODS
 
@@ -30,7 +31,6 @@ NO_TIME: Final = datetime(2000, 1, 1, tzinfo=UTC)
 """The time where the input contains none."""
 
 _DEFAULT_NAMESPACE: Final = "default"
-_DEFAULT_SCHEDULER: Final = "default-scheduler"
 _NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
 _KUBELET_PODS: Final = 110
 _DATED: Final = frozenset(
@@ -135,7 +135,7 @@ def _pod(pod: Pod, classes: Mapping[str, PriorityLevel]) -> Pod:
     level = _priority(pod, classes)
     spec = replace(
         spec,
-        scheduler_name=spec.scheduler_name or _DEFAULT_SCHEDULER,
+        scheduler_name=spec.scheduler_name or KUBERNETES_SCHEDULER,
         priority=level.value,
         preemption_policy=spec.preemption_policy or level.preemption_policy,
     )

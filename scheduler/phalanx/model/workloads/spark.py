@@ -8,18 +8,30 @@ from typing import Final
 
 from phalanx.model.workloads.kind import RequestPaths, RolePaths, WorkloadKind
 
+
+def _scheduler(role: str) -> tuple[str, ...]:
+    """The operator's own field goes before Spark's configuration, and that before the pod template."""
+    conf = "/spec.sparkConf"
+    return (
+        "schedulerName",
+        f"{conf}.[spark.kubernetes.{role}.scheduler.name]",
+        f"{conf}.[spark.kubernetes.scheduler.name]",
+        "template.spec.schedulerName",
+    )
+
+
 SPARK_APPLICATION: Final = WorkloadKind(
     api_version="sparkoperator.k8s.io/v1beta2",
     kind="SparkApplication",
     plural="sparkapplications",
     roles=(
-        RolePaths(at="spec.driver", called="driver", scheduler="schedulerName"),
+        RolePaths(at="spec.driver", called="driver", scheduler=_scheduler("driver")),
         RolePaths(
             at="spec.executor",
             called="executor",
             pods="instances",
             least="/spec.dynamicAllocation.minExecutors",
-            scheduler="schedulerName",
+            scheduler=_scheduler("executor"),
             later=True,
             requests=RequestPaths(
                 cpu=("coreRequest", "cores"),
