@@ -48,6 +48,8 @@ class QueueEvictionLimit(Struct, frozen=True):
     """Whether, for each resource, the gang that loses the largest amount does not count."""
     is_hard: bool = True
     """A soft limit is ignored if no other victims are enough."""
+    priority: int | None = None
+    """Only gangs of at least this priority count; None for all."""
 
 
 class PodEvictionLimit(Struct, frozen=True):

@@ -198,7 +198,9 @@ def queue_limits_on(
         takes = tuple(
             (position, vector_of(victim.booked_on(limit.nodes), names))
             for position, victim in enumerate(victims)
-            if limit.queue in paths[victim.queue] and (limit.is_hard or not victim.is_start)
+            if limit.queue in paths[victim.queue]
+            and (limit.is_hard or not victim.is_start)
+            and (limit.priority is None or victim.gang.priority >= limit.priority)
         )
         if names and takes:
             groups = tuple(gangs[victims[position].gang.id] for position, _ in takes)
