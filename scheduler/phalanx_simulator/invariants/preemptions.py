@@ -40,11 +40,11 @@ class PreemptionsAreValid(Check):
 
     A victim has a lower priority in the same queue, or is in another queue, which keeps what its guarantee
     covered. Lost members that the same cycle replaces count as if they ran. A moved victim has no higher
-    priority than the beneficiary, and capacity is held for it too. A victim is preemptible and not finishing, unless
-    it was marked for eviction before. All members of its gang are evicted, or the remaining ones reach its
-    minimum. On each node of the nomination, the free capacity, that of terminating pods and that of victims
-    cover the usage of all beneficiaries there. Later, gangs of higher priority in the beneficiary's queue may
-    use some of it.
+    priority than the beneficiary, and capacity is held for it too. A victim is preemptible and not finishing,
+    unless it was marked for eviction before. All members of its gang are evicted, or the remaining ones reach
+    its minimum. On each node of the nomination, the free capacity, that of terminating pods and that of
+    victims cover the usage of all beneficiaries there. Later, gangs of higher priority in the beneficiary's
+    queue may use some of it.
     """
 
     name = "S22"
