@@ -165,6 +165,9 @@ OWNER_CHAIN_MAX: Final = 8
 GANG_PROBLEMS_MAX: Final = 8
 """Problems that are reported for one gang. Enough to correct it, however many of its pods are invalid."""
 
+QUEUE_LEVELS_MAX: Final = 32
+"""Levels of the tree of queues. Orders and shares visit each of them, and call themselves for each."""
+
 HYPER_NODE_TIERS_MAX: Final = 16
 """Tiers of Volcano's HyperNodes that count. Each is a level of the topology, and a label of every node."""
 

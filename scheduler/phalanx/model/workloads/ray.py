@@ -16,6 +16,7 @@ def _roles(cluster: str) -> tuple[RolePaths, ...]:
             at=f"{cluster}.workerGroupSpecs",
             name="groupName",
             pods="replicas",
+            missing=0,
             least="minReplicas",
             hosts="numOfHosts",
             template="template.spec",
