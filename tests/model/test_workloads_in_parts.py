@@ -295,8 +295,8 @@ def executors_of(gang: Gang) -> tuple[int, dict[str, int]]:
 def test_a_spark_driver_reserves_capacity_for_its_executors() -> None:
     gang = gang_of(spark(), spark_driver())
     assert (gang.name, gang.reserves, minimums(gang)) == ("pi", True, {"driver": 1, "executor": 3})
-    # 4 GiB, and 10 % as Spark's default of memoryOverheadFactor for programs in Java.
-    memory = 4096 * MIB + -(-4096 * MIB // 10)
+    # 4 GiB, and 10 % as Spark's default of memoryOverheadFactor for programs in Java, in whole MiB.
+    memory = (4096 + 410) * MIB
     assert executors_of(gang) == (
         3,
         {"cpu": 2000, "memory": memory, "nvidia.com/gpu": 1, "pods": 1},

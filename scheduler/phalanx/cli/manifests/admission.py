@@ -61,8 +61,9 @@ def _times(value: Any) -> Iterator[datetime]:
             yield from _times(item)
 
 
-def complete_owners(document: Document, *, namespaced: bool) -> None:
-    """Set missing UIDs in owner references to those that the owners get here. Changes the document."""
+def complete_references(document: Document, *, namespaced: bool) -> None:
+    """Set missing UIDs of owners, and of pods that use a claim, to those that they get here. Changes the
+    document."""
     metadata = document.value.get("metadata")
     owners = metadata.get("ownerReferences") if isinstance(metadata, dict) else None
     namespace = (
@@ -71,6 +72,11 @@ def complete_owners(document: Document, *, namespaced: bool) -> None:
     for owner in owners if isinstance(owners, list) else ():
         if isinstance(owner, dict) and "kind" in owner and "name" in owner:
             owner.setdefault("uid", _derived_uid(owner["kind"], namespace, owner["name"]))
+    status = document.value.get("status")
+    users = status.get("reservedFor") if isinstance(status, dict) else None
+    for user in users if isinstance(users, list) else ():
+        if isinstance(user, dict) and user.get("resource") == "pods" and "name" in user:
+            user.setdefault("uid", _derived_uid("Pod", namespace, user["name"]))
 
 
 def identified(item: KubeObject, kind: Kind) -> KubeObject:

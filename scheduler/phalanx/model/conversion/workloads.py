@@ -14,6 +14,7 @@ from phalanx.model.api.workloads import WorkloadObject
 from phalanx.model.conversion.metadata import controller_of, identity, read_checkpoint
 from phalanx.model.conversion.partial_admission import PartialAdmission, read_partial_admission
 from phalanx.model.conversion.pod_groups import PodGroup
+from phalanx.model.conversion.spark import completed_application
 from phalanx.model.conversion.template_shapes import Find, shape_of_paths, shape_of_template
 from phalanx.model.conversion.workload_members import (
     NUMBER_MAX,
@@ -29,6 +30,7 @@ from phalanx.model.reasons import Objection, Reason
 from phalanx.model.workloads.job import JOB
 from phalanx.model.workloads.kind import PathValue, RolePaths, WorkloadKind
 from phalanx.model.workloads.known import KNOWN, WorkloadKinds
+from phalanx.model.workloads.spark import SPARK_APPLICATION
 
 _DEFAULTED: Final = frozenset({"batch", "apps"})
 """API groups of Kubernetes itself."""
@@ -39,7 +41,8 @@ def read_workload(
 ) -> Workload:
     """Convert one object; `kinds` are those that may own it."""
     meta = written.metadata
-    fields = {"spec": written.spec, "status": written.status}
+    spec = completed_application(written.spec) if kind.name == SPARK_APPLICATION.name else written.spec
+    fields = {"spec": spec, "status": written.status}
     checkpointed, ignored = read_checkpoint(meta.annotations)
     roles = _roles(kind, {**fields, "annotations": meta.annotations}, scheduler_name)
     has_run = any(_number(fields, path) for path in kind.has_run)

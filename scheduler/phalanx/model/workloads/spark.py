@@ -1,7 +1,8 @@
 """SparkApplication of the Spark operator: a driver, which makes the executors when it runs.
 
 The driver starts only with capacity for its executors, which is reserved; with dynamic allocation for the
-least number of them.
+least number of them. `model/conversion/spark.py` completes these fields by the defaults of Spark, and by
+`sparkConf`.
 """
 
 from typing import Final
@@ -37,7 +38,6 @@ SPARK_APPLICATION: Final = WorkloadKind(
                 cpu=("coreRequest", "cores"),
                 java_memory="memory",
                 java_overhead="memoryOverhead",
-                java_overhead_factor="/spec.memoryOverheadFactor",
                 device_name="gpu.name",
                 device_count="gpu.quantity",
             ),
