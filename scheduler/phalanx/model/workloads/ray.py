@@ -18,6 +18,7 @@ def _roles(cluster: str) -> tuple[RolePaths, ...]:
             pods="replicas",
             least="minReplicas",
             hosts="numOfHosts",
+            hosts_label="ray.io/worker-group-replica-name",
             template="template.spec",
         ),
     )
