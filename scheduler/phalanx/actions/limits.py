@@ -186,6 +186,9 @@ CYCLE_EXPLANATION_SOLVES: Final = 128
 FAILURE_SCORE_MIN: Final = 100
 """Thousandths of a failure below which the score of a node is forgotten: it changes no cost."""
 
+WORKLOADS_PER_SCORE_MAX: Final = 64
+"""Workloads that are remembered for the score of a node. It has its full cost after ten."""
+
 SCORED_NODES_MAX: Final = 20_000
 """Nodes with a failure score: more than a cluster has. Scores of deleted nodes decay."""
 

@@ -233,6 +233,8 @@ class NodeScore(Struct, frozen=True):
 
     score: int
     at: int
+    counted: Mapping[str, int] = {}
+    """When (ms) a failure of each namespace and workload last counted, during the last half-life."""
 
 
 class NodeRecord(Struct, frozen=True):
