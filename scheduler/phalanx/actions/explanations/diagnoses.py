@@ -117,7 +117,7 @@ def above_cluster(case: Case) -> Diagnosis:
     return Diagnosis(
         reason=Reason.ABOVE_CLUSTER_CAPACITY,
         message=message,
-        evidence=(*_conflict(case), *evidence.of_nodes(case.demand, case.session)),
+        evidence=(*_conflict(case), *_of_nodes(case)),
         advice=case.advice,
     )
 
@@ -162,10 +162,10 @@ def insufficient(case: Case) -> Diagnosis:
         message=f"{case.fit_of_all} fit now; {why}",
         evidence=(
             *_conflict(case),
-            *evidence.of_completions(case.completions),
+            *_of_completions(case),
             *evidence.of_amounts(demand, free),
             *evidence.of_nominated_pods(demand, session)[:SHOWN_NODES],
-            *evidence.of_nodes(demand, session),
+            *_of_nodes(case),
         ),
         advice=case.advice,
         otherwise=WAIT,
@@ -224,7 +224,7 @@ def above_domain(case: Case, rule: SameDomain) -> Diagnosis:
         evidence=(
             *_conflict(case),
             *_without_domain(case),
-            *evidence.of_nodes(case.demand, case.session),
+            *_of_nodes(case),
         ),
         advice=case.advice,
     )
@@ -236,7 +236,11 @@ def _in_no_domain(case: Case, rule: SameDomain) -> Diagnosis:
     return Diagnosis(
         reason=Reason.ABOVE_DOMAIN_CAPACITY,
         message=f"no eligible node is in a {rule.level}: {missing}",
-        evidence=(*_conflict(case), *_without_domain(case), *evidence.of_nodes(case.demand, case.session)),
+        evidence=(
+            *_conflict(case),
+            *_without_domain(case),
+            *_of_nodes(case),
+        ),
         advice=case.advice,
     )
 
@@ -251,7 +255,7 @@ def no_domain(case: Case, rule: SameDomain) -> Diagnosis:
             *_best_domain(case, rule),
             *_conflict(case),
             *_without_domain(case),
-            *evidence.of_completions(case.completions),
+            *_of_completions(case),
             *_of_cluster(case),
         ),
         advice=case.advice,
@@ -264,7 +268,11 @@ def above_rule(case: Case, name: str) -> Diagnosis:
     return Diagnosis(
         reason=Reason.ABOVE_DOMAIN_CAPACITY,
         message=f"{name} is infeasible even in the empty cluster: {case.fit_of_all} fit",
-        evidence=(*_conflict(case), *_without_domain(case), *evidence.of_nodes(case.demand, case.session)),
+        evidence=(
+            *_conflict(case),
+            *_without_domain(case),
+            *_of_nodes(case),
+        ),
         advice=case.advice,
     )
 
@@ -277,7 +285,7 @@ def no_rule(case: Case, name: str) -> Diagnosis:
         evidence=(
             *_conflict(case),
             *_without_domain(case),
-            *evidence.of_completions(case.completions),
+            *_of_completions(case),
             *_of_cluster(case),
         ),
         advice=case.advice,
@@ -295,7 +303,11 @@ def pod_affinity(case: Case, reason: Reason, name: str) -> Diagnosis:
     return Diagnosis(
         reason=reason,
         message=f"{name} allows {case.fit_of_all} now{excluded}",
-        evidence=(*_conflict(case), *evidence.of_completions(case.completions), *_of_cluster(case)),
+        evidence=(
+            *_conflict(case),
+            *_of_completions(case),
+            *_of_cluster(case),
+        ),
         advice=case.advice,
         otherwise=WAIT,
     )
@@ -345,7 +357,7 @@ def queue_limit(case: Case, rule: Budget) -> Diagnosis:
         evidence=(
             *_against(case.demand, rule),
             *_conflict(case),
-            *evidence.of_completions(case.completions),
+            *_of_completions(case),
         ),
         advice=case.advice,
         otherwise=WAIT,
@@ -404,13 +416,21 @@ def _without_domain(case: Case) -> tuple[Evidence, ...]:
     return (*unknown, *(Evidence(NODES, nodes.finding, nodes.count) for nodes in case.unlabelled))
 
 
+def _of_completions(case: Case) -> tuple[Evidence, ...]:
+    return evidence.of_completions(case.completions, case.session)
+
+
+def _of_nodes(case: Case) -> tuple[Evidence, ...]:
+    return evidence.of_nodes(case.demand, case.session, case.fitting.pods)
+
+
 def _of_cluster(case: Case) -> tuple[Evidence, ...]:
     demand, session = case.demand, case.session
     free = evidence.free_amounts(demand, session)
     return (
         *evidence.of_amounts(demand, free),
         *evidence.of_nominated_pods(demand, session)[:SHOWN_NODES],
-        *evidence.of_nodes(demand, session),
+        *_of_nodes(case),
     )
 
 

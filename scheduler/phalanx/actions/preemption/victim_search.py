@@ -12,6 +12,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from phalanx.actions import formatting
 from phalanx.actions.demands.demand import Demand, has_affinity_terms, whole_demand
 from phalanx.actions.limits import (
     CYCLE_FEWEST_VICTIMS_LIMIT,
@@ -416,7 +417,7 @@ def _cost(problem: PreemptionProblem, units: Sequence[int], bound: int) -> str:
     proof = "proven optimal" if total <= bound else f"lower bound {least}"
     if not violations:
         return f"cost {cost}, {proof}"
-    beyond = f"{violations} evictions beyond PodDisruptionBudgets"
+    beyond = f"{formatting.evictions(violations)} beyond PodDisruptionBudgets"
     if total > bound:
         proof = f"lower bounds {least_violations} and {least}"
     return f"{beyond}, cost {cost}, {proof}"
