@@ -203,7 +203,7 @@ class Explainer:
                 limits=_LIMITS,
                 answers=self._answers,
             )
-            fitting = self._fitting(asked or demand, facts, when_empty=True)
+            fitting = self._fitting(asked or demand, facts if asked is None else None, when_empty=True)
             advice = self._advice(Question(demand, facts, is_impossible=True, fitting=fitting))
             return _impossible(Case(demand, problems.empty, facts, self._session, fitting, advice=advice))
         return self._diagnose_waiting(demand, problems, protected, asked or demand)
@@ -233,7 +233,7 @@ class Explainer:
             limits=_LIMITS,
             answers=self._answers,
         )
-        fitting = self._fitting(asked, facts, when_empty=False)
+        fitting = self._fitting(asked, facts if asked is demand else None, when_empty=False)
         completions = self._completions.find(demand, protected=protected, missing=facts.missing)
         advice = self._advice(
             Question(demand, facts, is_impossible=False, fitting=fitting, completions=completions)
@@ -245,7 +245,7 @@ class Explainer:
     def _fitting(self, demand: Demand, facts: Explanation | None, *, when_empty: bool) -> FittingPods:
         """How many pods of the demand fit. `facts`, if known, are about its own pods only."""
         wanted, estimated = with_any_members(demand), _is_estimated(demand)
-        is_alone = len(wanted.batches) == len(demand.batches) and wanted.count == demand.count
+        is_alone = demand.choice is None or bool(demand.choice.subgroups)
         if demand.count == 1:
             return FittingPods((), needed=1, is_most=True)
         if facts is not None and is_alone and facts.most_proven and not estimated:
