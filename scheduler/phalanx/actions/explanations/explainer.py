@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from phalanx.actions.demands.demand import Batch, Demand, without_affinity_terms
 from phalanx.actions.demands.gang_demands import with_all_choices
 from phalanx.actions.demands.member_choice import start_with_others
-from phalanx.actions.explanations import diagnoses, evidence, hold_diagnoses
+from phalanx.actions.explanations import diagnoses, evidence, hold_diagnoses, limit_diagnoses
 from phalanx.actions.explanations.advice import Advice
 from phalanx.actions.explanations.advice_search import AdviceSearch, Question
 from phalanx.actions.explanations.claim_diagnoses import above_limit_of_shared_claims, limit_of_shared_claims
@@ -295,7 +295,7 @@ def _impossible(case: Case) -> Diagnosis:
             return too_few_volumes(case.demand, rule)
         if is_about_devices(rule):
             return diagnoses.above_cluster(case)
-        return above_limit_of_shared_claims(case, rule) or diagnoses.above_queue_limit(case, rule)
+        return above_limit_of_shared_claims(case, rule) or limit_diagnoses.above_queue_limit(case, rule)
     if case.facts.obstacle is Obstacle.AFFINITY:
         return diagnoses.above_rule(case, _affinity(case)[1])
     if isinstance(rule, SameDomain):
@@ -313,7 +313,7 @@ def _waiting(case: Case) -> Diagnosis:
         cells = case.session.cells.named_by(rule.name)
         if cells:
             return diagnoses.cells_reserved(case, cells)
-        return limit_of_shared_claims(case, rule) or diagnoses.queue_limit(case, rule)
+        return limit_of_shared_claims(case, rule) or limit_diagnoses.queue_limit(case, rule)
     if case.facts.obstacle is Obstacle.AFFINITY:
         return diagnoses.pod_affinity(case, *_affinity(case))
     if isinstance(rule, SameDomain):
