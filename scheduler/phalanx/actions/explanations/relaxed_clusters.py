@@ -76,7 +76,7 @@ class EmptyCluster:
             nominated={},
             devices=without_allocations(self._session.snapshot.devices),
         )
-        return Session(snapshot, self._session.config, ignore_faults=self._as_available)
+        return self._session.on(snapshot, ignore_faults=self._as_available)
 
     def _with_only(self, members: Resources, state: NodeState) -> NodeState:
         node = state.node.as_available if self._as_available else state.node
@@ -216,7 +216,7 @@ class RelaxedClusters:
         states = self._session.nodes.items()
         nodes = {name: self._as_now(state, more.get(name, NONE)) for name, state in states}
         snapshot = replace(self._session.snapshot, nodes=nodes, gangs={}, memory=memory)
-        session = Session(snapshot, self._session.config)
+        session = self._session.on(snapshot)
         with session.statement() as statement:
             statement.reserve_devices(self._session.devices.taken_besides(devices))
         return session, ProblemBuilder(session)
