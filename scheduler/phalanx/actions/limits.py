@@ -29,6 +29,12 @@ SHOWN_DEVICES: Final = 8
 SHOWN_MEMBERS: Final = 8
 """Members of one shape that a verdict names."""
 
+EVIDENCE_BATCHES_MAX: Final = 32
+"""Shapes of pods for which a verdict says which nodes are excluded. Each looks at all nodes."""
+
+EVIDENCE_LINES_MAX: Final = 12
+"""Different findings about nodes in one verdict. More would hide the others."""
+
 PREEMPTORS_PER_CYCLE_MAX: Final = 16
 """Gangs for which one cycle evicts. The next cycle continues with the others."""
 

@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from phalanx.kube.api_fields import format_time, truncate
+from phalanx.kube.api_fields import format_time, message_text
 from phalanx.limits import CONDITION_MESSAGE_MAX_BYTES
 from phalanx.model.api.meta import Condition
 from phalanx.model.api.pod_groups import (
@@ -174,20 +174,21 @@ def _fields_ignored(gang: Gang, now_ms: int) -> Iterator[Condition]:
             type=FIELDS_IGNORED,
             status="True",
             reason=FIELDS_IGNORED,
-            message=truncate("; ".join(gang.ignored), CONDITION_MESSAGE_MAX_BYTES),
+            message=message_text("; ".join(gang.ignored), CONDITION_MESSAGE_MAX_BYTES),
             last_transition_time=format_time(now_ms),
         )
 
 
 def _full_text(verdict: Verdict) -> str:
-    """Format message, evidence grouped by subject, and next step as one text."""
+    """Message, next step, and evidence grouped by subject, as one text; what is cut off is evidence."""
     facts: dict[str, list[str]] = {}
     for item in verdict.evidence:
         finding = f"{item.count} {item.finding}" if item.subject.startswith(NODES) else item.finding
         facts.setdefault(item.subject, []).append(finding)
     evidence = "; ".join(f"{subject}: {', '.join(findings)}" for subject, findings in facts.items())
-    whole = ". ".join(filter(None, (verdict.message.rstrip("."), evidence, verdict.next_step)))
-    return truncate(whole, CONDITION_MESSAGE_MAX_BYTES)
+    *first, last = filter(None, (verdict.message, verdict.next_step, evidence))
+    whole = ". ".join([*(part.rstrip(".") for part in first), last])
+    return message_text(whole, CONDITION_MESSAGE_MAX_BYTES)
 
 
 def _placement(placement: Placement | None) -> PlacementStatus | None:
