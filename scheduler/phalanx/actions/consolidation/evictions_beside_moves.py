@@ -1,8 +1,8 @@
 """Choose evictions that make moves sufficient, for a gang inside a guarantee.
 
 Free capacity may be too little and too scattered at once: no eviction alone is enough, an eviction and a
-move would be. The sets of victims are those that preemption may choose, and compare as there. Capacity counts in
-total over all nodes, since moves gather it; the planner of moves then checks each set.
+move would be. The sets of victims are those that preemption may choose, and compare as there. Capacity counts
+in total over all nodes, since moves gather it; the planner of moves then checks each set.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -53,7 +53,7 @@ def is_inside_guarantee(demand: Demand, session: Session) -> bool:
 def sets_to_evict(
     demand: Demand, session: Session, taken: Collection[PodUid]
 ) -> Iterator[tuple[Victim, ...]]:
-    """Sets of victims after whose eviction enough is free in total, the best first; at first none if possible.
+    """Sets of victims after whose eviction enough is free in total, the best first; none if none are needed.
 
     `taken`: pods that are evicted already.
     """
