@@ -199,7 +199,7 @@ class Oracle:
         return self.plain(gang, some)
 
     def plain(self, gang: Runs, some: tuple[Member, ...]) -> tuple[int, ...]:
-        """Device-minutes, devices (both in eighths), gangs that stop, queue priority, age, 0; for each part."""
+        """Device-minutes, devices (both in eighths), gangs that stop, queue priority, age, 0, by part."""
         parts, stopped = len(some), len(some)
         if not gang.is_single:
             stopped = int(len(some) == len(gang.members))
