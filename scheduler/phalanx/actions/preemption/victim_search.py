@@ -82,9 +82,13 @@ class EvictionPlan(Struct, frozen=True):
     @property
     def gangs_ended(self) -> list[Gang]:
         """The gangs that lose all pods that hold nodes."""
-        gone = {pod.uid for victim in self.victims for pod in victim.pods}
-        gangs = {victim.gang.id: victim.gang for victim in self.victims if victim.holders <= gone}
-        return list(gangs.values())
+        return gangs_ended_by(self.victims)
+
+
+def gangs_ended_by(victims: Sequence[Victim]) -> list[Gang]:
+    """The gangs of these victims that lose all pods that hold nodes."""
+    gone = {pod.uid for victim in victims for pod in victim.pods}
+    return list({victim.gang.id: victim.gang for victim in victims if victim.holders <= gone}.values())
 
 
 class VictimCandidates(Struct, frozen=True):
