@@ -12,6 +12,7 @@ from phalanx.actions.reservations import capacity_holds
 from phalanx.actions.reservations.backfill import reserved_starts_of
 from phalanx.actions.reservations.capacity_holds import CapacityHolds
 from phalanx.framework.decay import decayed
+from phalanx.framework.queues.unserved_guarantees import unserved_guarantees
 from phalanx.framework.retry import EVICTION_CHECK_MS, PLUGIN_ERROR_RETRY_MS
 from phalanx.framework.session import Session
 from phalanx.framework.states import PodState
@@ -131,6 +132,7 @@ def _reports(cycle: Cycle, reported: Mapping[QueueName, PastUsage]) -> dict[str,
             pods[queue.name] += pod_count
     kept = session.held_usage()
     shares = {queue.name: session.fair_shares.of(queue.name) for queue in session.queues}
+    unserved = unserved_guarantees(session)
     return {
         queue.name: QueueReport(
             allocated=_without(session.ledger.usage(queue.name), kept.get(queue.name, NONE)),
@@ -140,6 +142,7 @@ def _reports(cycle: Cycle, reported: Mapping[QueueName, PastUsage]) -> dict[str,
             guarantee=dict(sorted(shares[queue.name].guarantee.items())),
             fair_share=dict(sorted(shares[queue.name].fair_share.items())),
             unmet_guarantees=(
+                *unserved.get(queue.name, ()),
                 *session.fair_shares.problems(queue),
                 *session.cells.lacking.get(queue.name, ()),
             ),

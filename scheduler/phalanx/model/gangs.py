@@ -305,6 +305,11 @@ class Gang(Struct, frozen=True, dict=True):
         return self.has_waiting and not has_started and all(pod.node is None for pod in self.members)
 
     @property
+    def uid(self) -> str:
+        """The UID of its object, without the names that its id may contain: see GangId."""
+        return self.id.rpartition("/")[2]
+
+    @property
     def arrival(self) -> tuple[int, str, str, GangId]:
         """Its place in the order of creation."""
         return (self.created, self.namespace, self.name, self.id)
