@@ -134,8 +134,16 @@ class Queue(Struct, frozen=True):
     backfill: Backfill | None = None
     past: PastUsage | None = None
     """Average usage as its status shows it."""
+    created: int = 0
+    """In seconds. Between equal queues the older one is served first, then the smaller UID."""
+    uid: str = ""
     problems: tuple[Objection, ...] = ()
     """Errors. They stop the gangs of this queue and no others."""
+
+    @property
+    def guaranteed_resources(self) -> frozenset[str]:
+        """The resources that its guarantees name, also with 0, on all nodes or for a flavor."""
+        return frozenset(self.guarantee).union(*(flavor.guarantee for flavor in self.flavors))
 
     def accepts(self, labels: Mapping[str, str]) -> bool:
         """Whether its selector, without those of its ancestors, selects a namespace with these labels."""

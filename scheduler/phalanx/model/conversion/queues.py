@@ -11,7 +11,7 @@ from phalanx.limits import SHOWN_QUEUES
 from phalanx.model.api.meta import LabelSelector
 from phalanx.model.api.queues import Queue as WireQueue
 from phalanx.model.api.queues import QueueDisruption, QueueSpec, QueueStatus, Reclaim
-from phalanx.model.api.values import duration_ms, parse_time, since_epoch
+from phalanx.model.api.values import duration_ms, parse_time, seconds, since_epoch
 from phalanx.model.conversion.nodes import read_capacity
 from phalanx.model.names import DEFAULT_QUEUE, QueueName
 from phalanx.model.pods import Requirement, Term
@@ -62,6 +62,8 @@ def read_queue(written: WireQueue) -> Queue:
         allow_start_by=spec.allow_start_by,
         backfill=_known(Backfill, spec.backfill, "spec.backfill", problems),
         past=_past(written.status),
+        created=seconds(written.metadata.creation_timestamp),
+        uid=written.metadata.uid or "",
         problems=tuple(problems),
     )
 
