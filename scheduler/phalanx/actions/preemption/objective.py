@@ -99,12 +99,12 @@ def _with_requests_to_stay(
             groups.setdefault(key, []).append(index)
     found = list(losses)
     for group in groups.values():
-        asks = [not victims[index].gang.disruption.is_preemptible for index in group]
+        asks = [victims[index].gang.prefers_to_stay for index in group]
         if any(asks) and not all(asks):
             order = sorted(zip(asks, group, strict=True), key=lambda pair: (pair[0], losses[pair[1]]))
             ascending = sorted(losses[index] for index in group)
-            for (_, index), loss in zip(order, ascending, strict=True):
-                found[index] = loss
+            for (asked, index), loss in zip(order, ascending, strict=True):
+                found[index] = (*loss[:-1], loss[-1] + asked)
     return found
 
 
