@@ -8,7 +8,7 @@ from phalanx.actions.backlog import results
 from phalanx.actions.context import Cycle
 from phalanx.actions.demands.demand_queue import rank_changes_at
 from phalanx.actions.explanations import start_messages
-from phalanx.actions.reservations import capacity_holds
+from phalanx.actions.reservations import capacity_holds, overdue
 from phalanx.actions.reservations.backfill import reserved_starts_of
 from phalanx.actions.reservations.capacity_holds import CapacityHolds
 from phalanx.framework.decay import decayed
@@ -34,6 +34,9 @@ def result_of(cycle: Cycle) -> CycleResult:
     verdicts = start_messages.verdicts_of(session, cycle.outcome)
     verdicts = results.verdicts(verdicts, cycle.backlog, session)
     _ask_for_cycles(cycle, holds)
+    let_in = overdue.remembered(session, cycle.outcome.let_in)
+    for at in overdue.wake_times(let_in, session.now):
+        cycle.wake_at(at)
     withdrawn = _withdrawn(session)
     return CycleResult(
         cycle=session.cycle,
@@ -56,6 +59,7 @@ def result_of(cycle: Cycle) -> CycleResult:
             deleting_members=cycle.node_failures.deleting,
             scores=cycle.node_failures.scores,
             reserved_starts=reserved_starts_of(cycle.outcome.reserved),
+            let_in=let_in,
             nodes=session.health.records,
             past_usage=_past_usage(session),
             reported_usage=reported,

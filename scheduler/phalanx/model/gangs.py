@@ -98,6 +98,10 @@ class RoleSpec(Struct, frozen=True):
     """Members that must start."""
     shape: PodShape | None = None
     """Shape of members that do not exist yet; None without declared requests."""
+    unit: int = 1
+    """Members beyond the minimum start in units of so many, each whole."""
+    unit_label: str = ""
+    """The label by which members of a unit know each other; without a value, any of them are one."""
 
 
 class SubgroupSpec(Struct, frozen=True):

@@ -93,7 +93,9 @@ class PreemptionsAreValid(Check):
         moving = {*snapshot.memory.moves, *result.memory.moves}
         if eviction.reason == MOVED and eviction.gang not in moving:
             self.violated(eviction.name, f"evicted to be moved, and no capacity is held for {victim}")
-        if not was_marked and not any(allows(gang, victim) for gang in helped):
+        late = snapshot.memory.let_in.get(eviction.gang)
+        may_be_late = late is not None and any(gang.id in late.before for gang in helped)
+        if not (was_marked or may_be_late or any(allows(gang, victim) for gang in helped)):
             self.violated(eviction.name, f"{eviction.beneficiary} may not evict {victim}")
 
     def _check_rest(self, gang: Gang, gone: set[PodUid]) -> None:

@@ -253,7 +253,10 @@ def _parts(demand: Demand, session: Session) -> list[Demand]:
     if demand.outer_subgroup:
         return [replace(demand, is_nominated=True)]
     nominated = {uid for uids in nomination.members.values() for uid in uids}
-    others = {pod.uid for batch in demand.batches for pod in batch.pods} - nominated
+    all_of_it = {pod.uid for batch in demand.batches for pod in batch.pods}
+    if demand.is_whole:
+        return [replace(demand, is_nominated=bool(all_of_it & nominated))]
+    others = all_of_it - nominated
     first, rest = restricted_to(demand, nominated), restricted_to(demand, others)
     return [*([replace(first, is_nominated=True)] if first else []), *([rest] if rest else [])]
 
