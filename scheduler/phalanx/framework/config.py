@@ -100,6 +100,8 @@ class ToleranceConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="c
     """The time in which nodes that became faulty count."""
     failure_half_life_minutes: Positive = 24 * 60
     """A failure of a node counts half as much in its failure score after each such time."""
+    preflight_containers: tuple[str, ...] = ()
+    """Names of init containers that check the node: if one fails, the failure counts for all workloads."""
 
     @property
     def breaker_window_ms(self) -> int:
