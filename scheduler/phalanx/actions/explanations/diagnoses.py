@@ -425,7 +425,7 @@ def _of_cluster(case: Case) -> tuple[Evidence, ...]:
 
 
 def _best_domain(case: Case, rule: SameDomain) -> tuple[Evidence, ...]:
-    if not case.facts.best_domain:
+    if not case.facts.best_domain or sum(case.facts.most) != len(case.fitting.pods):
         return ()
     subject = f"{rule.level} {domain_name(case.facts.best_domain)}"
     return (Evidence(subject=subject, finding=f"fits {case.fit_of_all}"),)
