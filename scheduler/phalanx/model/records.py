@@ -4,11 +4,19 @@ The rules of losses, of held capacity and of the age of a gang rest on it (docs/
 that no record counts was not bound by this scheduler.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from msgspec import Struct
 
-from phalanx.model.resources import Resources
+from phalanx.limits import RECORDED_KINDS_MAX
+from phalanx.model.charges import plus_devices
+from phalanx.model.names import PodUid, ShapeKey
+from phalanx.model.pods import Pod
+from phalanx.model.resources import PODS, Resources
+
+RecordKind = tuple[str, str, tuple[tuple[str, int], ...]]
+"""Role, subgroup and requests of recorded members."""
 
 
 class PlacedMembers(Struct, frozen=True):
@@ -38,17 +46,80 @@ class GangRecord(Struct, frozen=True):
     placed: tuple[PlacedMembers, ...] = ()
     finishing_since: int = 0
 
+    @property
+    def bound(self) -> dict[RecordKind, int]:
+        """The number of bound members by kind."""
+        return _counts((each, each.bound) for each in self.placed)
 
-RecordKind = tuple[str, str, tuple[tuple[str, int], ...]]
-"""Role, subgroup and requests of recorded members."""
+    @property
+    def reserved(self) -> dict[RecordKind, int]:
+        """The number of reserved members by kind."""
+        return _counts((each, each.reserved) for each in self.placed)
+
+
+NO_RECORD: Final = GangRecord()
+
+
+def _counts(members: Iterable[tuple[PlacedMembers, int]]) -> dict[RecordKind, int]:
+    found: dict[RecordKind, int] = {}
+    for each, count in members:
+        if count > 0:
+            kind = kind_of_record(each)
+            found[kind] = found.get(kind, 0) + count
+    return found
 
 
 def kind_of_record(members: PlacedMembers) -> RecordKind:
-    """The kind of these members; amounts of 0 do not count."""
-    amounts = sorted((name, amount) for name, amount in members.requests.items() if amount)
-    return members.role, members.subgroup, tuple(amounts)
+    """The kind of these members."""
+    return members.role, members.subgroup, amounts_of(members.requests)
+
+
+def amounts_of(requests: Resources) -> tuple[tuple[str, int], ...]:
+    """Amounts of 0 do not count, nor does that a pod is one pod."""
+    return tuple(sorted((name, amount) for name, amount in requests.items() if amount and name != PODS))
 
 
 def in_order(placed: Iterable[PlacedMembers]) -> tuple[PlacedMembers, ...]:
     """Sorted as in a record."""
     return tuple(sorted(placed, key=kind_of_record))
+
+
+def placed_members(
+    bound: Mapping[RecordKind, int], reserved: Mapping[RecordKind, int]
+) -> tuple[PlacedMembers, ...]:
+    """Members of these kinds, as a record has them: at most RECORDED_KINDS_MAX kinds."""
+    kinds = sorted({kind for counts in (bound, reserved) for kind, count in counts.items() if count > 0})
+    return tuple(
+        PlacedMembers(
+            role, subgroup, dict(requests), max(bound.get(kind, 0), 0), max(reserved.get(kind, 0), 0)
+        )
+        for kind in kinds[:RECORDED_KINDS_MAX]
+        for role, subgroup, requests in [kind]
+    )
+
+
+def record_kinds(members: Sequence[Pod]) -> dict[PodUid, RecordKind]:
+    """The kind of each member: its requests, with the devices of its claims.
+
+    A claim that several of them use counts once: for a pod that waits, only if no pod that counts names it.
+    """
+    plain: dict[tuple[str, str, ShapeKey], RecordKind] = {}
+    named = {
+        f"{pod.namespace}/{each.claim}"
+        for pod in members
+        if pod.device_claims and pod.counts_for_gang
+        for each in pod.device_claims
+        if each.claim and not each.is_own
+    }
+    found = {}
+    for pod in members:
+        key = (pod.role, pod.subgroup, pod.shape.key)
+        if pod.charges:
+            shared = named if pod.is_waiting else set()
+            requests = plus_devices(pod.shape.requests, [pod], shared)
+            found[pod.uid] = (pod.role, pod.subgroup, amounts_of(requests))
+        else:
+            if key not in plain:
+                plain[key] = (pod.role, pod.subgroup, amounts_of(pod.shape.requests))
+            found[pod.uid] = plain[key]
+    return found

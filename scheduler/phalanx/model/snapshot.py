@@ -12,6 +12,7 @@ from phalanx.model.names import GangId, NodeName, PodUid, QueueName
 from phalanx.model.nodes import NodeState, NominatedPods
 from phalanx.model.pods import AffinityTerms, Term, VolumeClaim, WeightedPodTerm
 from phalanx.model.queues import Queue
+from phalanx.model.records import GangRecord
 from phalanx.model.resources import Resources
 from phalanx.model.selectors import labels_match
 from phalanx.model.static_volumes import StaticVolume
@@ -161,3 +162,18 @@ class Snapshot(Struct, frozen=True):
 
     node_annotations: tuple[str, ...] | None = None
     """Keys of the annotations that were kept on nodes; None for all."""
+
+    def record_of(self, gang: Gang) -> GangRecord | None:
+        """The record of a gang: what this leader knows, else what is written."""
+        return self.memory.records.get(gang.id) or gang.record
+
+    def queued_since(self, gang: Gang) -> int:
+        """Since when the gang is in line (s): since its minimum first existed without scheduling gates.
+
+        Without a record the creation of its pods tells it. A record without a time says that the gates were
+        seen: the gang is in line from now on.
+        """
+        record = self.record_of(gang)
+        if record is None:
+            return gang.complete_since
+        return record.queued_since or max(gang.complete_since, self.now // 1000)

@@ -158,7 +158,7 @@ class AdviceSearch:
         if conflict.has_ineligible_nodes:
             yield from gang_changes.fewer_restrictions(session, demand, self._fits)
         if self._facts is not None:
-            yield from gang_changes.lower_minimum(demand, self._facts.most, self._fits)
+            yield from gang_changes.lower_minimum(session, demand, self._facts.most, self._fits)
         if conflict.is_about_requests:
             yield from gang_changes.smaller_requests(session, demand, self._fits)
 

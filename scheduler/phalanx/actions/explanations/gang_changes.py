@@ -118,7 +118,7 @@ def _wider(level: str, levels: Sequence[str]) -> Sequence[str]:
 # --- minimum and preemption ---------------------------------------------------------------------------------
 
 
-def lower_minimum(demand: Demand, fitting: Sequence[int], fits: Fits) -> Iterator[Action]:
+def lower_minimum(session: Session, demand: Demand, fitting: Sequence[int], fits: Fits) -> Iterator[Action]:
     """The minimum that the gang reaches if so many pods of each batch start."""
     gang = demand.gang
     may_change = gang.kind is not GangKind.POD and not gang.min_subgroups and not gang.reserves
@@ -135,7 +135,8 @@ def lower_minimum(demand: Demand, fitting: Sequence[int], fits: Fits) -> Iterato
     parts = {each.name: by_part[each.name] for each in gang.subgroups if by_part[each.name] < each.min_member}
     is_lower = chosen and len(there) < gang.min_member and all((*roles.values(), *parts.values()))
     action = advice.LowerMinimum(len(there), roles, parts, how_to_lower_minimum(gang))
-    found = demands_of(_with_minimum(gang, action)) if is_lower else ()
+    record = session.records.of(gang)
+    found = demands_of(_with_minimum(gang, action), record) if is_lower else ()
     if not isinstance(found, Objection) and found and found[0].is_whole and fits(found[0]):
         yield action
 
