@@ -19,6 +19,7 @@ from phalanx.cache.gang_changes import (
 from phalanx.cache.gang_objects import GangObjects
 from phalanx.cache.gang_view import GangView
 from phalanx.cache.group_trees import IN_TREES, Move
+from phalanx.cache.records import RecordTable
 from phalanx.cache.table import Key
 from phalanx.cache.usage import QueueUsage
 from phalanx.cache.workloads import WorkloadTable
@@ -61,8 +62,12 @@ class GangTable:
             pod=pod,
             kinds=kinds,
         )
+        self.records = RecordTable(self._record_changed)
         self._objects = GangObjects(
-            scheduler_name=scheduler_name, workloads=self.workloads, changed=self._group_changed
+            scheduler_name=scheduler_name,
+            workloads=self.workloads,
+            changed=self._group_changed,
+            record=self.records.get,
         )
         self.groups = self._objects.groups
         self._trees, self._applications = self._objects.trees, self._objects.applications
@@ -74,6 +79,8 @@ class GangTable:
         """The gangs of a workload that is divided into several, by the key of the workload."""
         self._stale: dict[GangKey, None] = {}
         self._gangs: dict[GangKey, tuple[Gang, ...]] = {}
+        self._keys: dict[GangId, GangKey] = {}
+        """Of the gangs that were built, but single pods."""
         self._known = GangView()
         self._usage = QueueUsage(scheduler_name=scheduler_name)
         self._rules = QueueRules({}, {})
@@ -266,6 +273,11 @@ class GangTable:
         elif without_progress(old) != without_progress(new):
             log.mark_may_unblock()
 
+    def _record_changed(self, gang: GangId, log: ChangeLog) -> None:
+        key = self._keys.get(gang)
+        if key is not None:
+            self._touch(key, log)
+
     def _gangs_of(self, workload: GangKey) -> list[GangKey]:
         """The gangs into which a workload is divided; it is one otherwise."""
         return [workload, *self._parts.get(workload, ())]
@@ -397,11 +409,19 @@ class GangTable:
             old = self._gangs.pop(key, ())
             new = self._read(key, old, classes) if key in self._pods else ()
             self._known.exchange(old, new)
+            self._index(key, old, new)
             self._usage.replace(key, new)
             if new:
                 self._gangs[key] = new
         self._stale = {}
         self._known.trim()
+
+    def _index(self, key: GangKey, old: tuple[Gang, ...], new: tuple[Gang, ...]) -> None:
+        if key.kind is not GangKind.POD:
+            for gang in old:
+                if self._keys.get(gang.id) == key:
+                    del self._keys[gang.id]
+            self._keys.update((gang.id, key) for gang in new)
 
     def _read(
         self, key: GangKey, before: tuple[Gang, ...], classes: Mapping[str, PriorityLevel]

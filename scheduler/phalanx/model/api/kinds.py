@@ -33,6 +33,7 @@ KubeObject = (
     | CSIStorageCapacity
     | VolumeAttachment
     | core.Lease
+    | core.ConfigMap
     | NodeResourceTopology
     | ResourceClaim
     | DeviceClass
@@ -127,6 +128,7 @@ _ALL = (
     Kind(core.PodDisruptionBudget, "policy/v1", "poddisruptionbudgets", namespaced=True),
     Kind(core.StorageClass, "storage.k8s.io/v1", "storageclasses", namespaced=False),
     Kind(core.Lease, "coordination.k8s.io/v1", "leases", namespaced=True),
+    Kind(core.ConfigMap, "v1", "configmaps", namespaced=True),
     Kind(
         NodeResourceTopology,
         "topology.node.k8s.io/v1alpha2",
@@ -197,7 +199,10 @@ _WORKLOADS = tuple(_kind_of_workload(kind) for kind in WORKLOADS.values())
 KINDS: Final = {kind.name: kind for kind in (*_ALL, *_DEVICES, *_STORAGE, *_QUEUES, *_WORKLOADS)}
 """Kind name -> Kind."""
 
-WATCHED_KINDS: Final = tuple(kind.name for kind in _ALL if kind.name != "Lease")
+OWN_KINDS: Final = (core.Lease.__name__, core.ConfigMap.__name__)
+"""Kinds of which the scheduler reads one object each, of its own."""
+
+WATCHED_KINDS: Final = tuple(kind.name for kind in _ALL if kind.name not in OWN_KINDS)
 """The kinds that are always listed and watched, in any order."""
 
 DEVICE_KINDS: Final = tuple(kind.name for kind in _DEVICES)

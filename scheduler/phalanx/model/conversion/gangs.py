@@ -23,6 +23,7 @@ from phalanx.model.gangs import Gang, GangKind, Minimum
 from phalanx.model.names import API_GROUP, GangId, QueueName
 from phalanx.model.pods import Pod, PodFailure, PodPhase
 from phalanx.model.reasons import Objection, Reason
+from phalanx.model.records import GangRecord
 
 
 class _Start(Enum):
@@ -44,6 +45,8 @@ class GangContext(Struct, frozen=True):
     rules: QueueRules
     classes: Mapping[str, PriorityLevel]
     before: Mapping[GangId, Gang]
+    record: GangRecord | None = None
+    """What is stored of the gang outside of its PodGroup. The status of a PodGroup comes first."""
     unknown: tuple[str, Objection] | None = None
     """The name of the workload that the pods belong to, and why nothing else is known of it."""
     others: Mapping[GangKey, PodGroup] = {}

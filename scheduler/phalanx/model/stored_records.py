@@ -1,0 +1,223 @@
+"""The records of gangs without a PodGroup of Phalanx, as one ConfigMap holds them.
+
+Each namespace has one text, with the different requests of its gangs written once. Where there is not enough
+space, the gangs that have started stay, and of them those that were recorded first.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from phalanx.limits import RECORD_KINDS_MAX
+from phalanx.model.names import GangId
+from phalanx.model.records import GangRecord, PlacedMembers
+from phalanx.model.resources import Resources
+
+RECORDS_NAME: Final = "phalanx-records"
+"""The name of the ConfigMap."""
+
+Records = Mapping[GangId, GangRecord]
+
+_NO_RECORDS: Final[Mapping[str, Records]] = {}
+
+_ABOUT: Final = "_about"
+"""The key that no namespace has."""
+
+_FORMAT: Final = 1
+
+_Members = tuple[str, str, int, int, int]
+"""Role, subgroup, position of the requests, bound, reserved."""
+
+_Entry = tuple[int, int, tuple[_Members, ...]]
+"""Queued since, finishing since, members."""
+
+
+class _About(Struct, frozen=True):
+    format: int
+
+
+class _Namespace(Struct, frozen=True):
+    requests: tuple[Mapping[str, int], ...] = ()
+    gangs: Mapping[str, _Entry] = {}
+
+
+_encode: Final = msgspec.json.Encoder().encode
+_decode_about: Final = msgspec.json.Decoder(_About).decode
+_decode_namespace: Final = msgspec.json.Decoder(_Namespace).decode
+
+ABOUT: Final = {_ABOUT: _encode(_About(_FORMAT)).decode()}
+"""The entry that says that the texts have this format, and that pods bound before it are recorded."""
+
+
+def is_initialized(data: Mapping[str, str]) -> bool:
+    """Whether the ConfigMap was written by a scheduler that writes this format."""
+    try:
+        return _decode_about(data.get(_ABOUT, "")).format == _FORMAT
+    except msgspec.MsgspecError:
+        return False
+
+
+def read_records(data: Mapping[str, str]) -> Mapping[str, Records]:
+    """The records by namespace. Another format holds none, nor does a text that cannot be read."""
+    if not is_initialized(data):
+        return {}
+    found = {namespace: _records(text) for namespace, text in data.items() if namespace != _ABOUT}
+    return {namespace: records for namespace, records in found.items() if records}
+
+
+def _records(text: str) -> Records:
+    try:
+        read = _decode_namespace(text)
+        return {GangId(gang): _record(entry, read.requests) for gang, entry in read.gangs.items()}
+    except (msgspec.MsgspecError, IndexError):
+        return {}
+
+
+def _record(entry: _Entry, requests: tuple[Mapping[str, int], ...]) -> GangRecord:
+    queued, finishing, members = entry
+    placed = tuple(
+        PlacedMembers(role, subgroup, requests[index], bound, reserved)
+        for role, subgroup, index, bound, reserved in members
+    )
+    return GangRecord(queued_since=queued, placed=placed, finishing_since=finishing)
+
+
+def bounded(record: GangRecord) -> GangRecord:
+    """The record without the rarest kinds of members, if there are too many."""
+    if len(record.placed) <= RECORD_KINDS_MAX:
+        return record
+    by_number = sorted(
+        enumerate(record.placed), key=lambda each: (-each[1].bound - each[1].reserved, each[0])
+    )
+    kept = sorted(index for index, _ in by_number[:RECORD_KINDS_MAX])
+    return msgspec.structs.replace(record, placed=tuple(record.placed[index] for index in kept))
+
+
+def written(records: Records) -> str:
+    """The text of a namespace."""
+    table: dict[tuple[tuple[str, int], ...], int] = {}
+    gangs = {gang: _entry(record, table) for gang, record in records.items()}
+    return _encode(_Namespace(tuple([dict(each) for each in table]), gangs)).decode()
+
+
+def _entry(record: GangRecord, table: dict[tuple[tuple[str, int], ...], int]) -> _Entry:
+    members = tuple(
+        (each.role, each.subgroup, _position(each.requests, table), each.bound, each.reserved)
+        for each in bounded(record).placed
+    )
+    return (record.queued_since, record.finishing_since, members)
+
+
+def _position(requests: Resources, table: dict[tuple[tuple[str, int], ...], int]) -> int:
+    return table.setdefault(tuple(sorted(requests.items())), len(table))
+
+
+def largest_share(sizes: Iterable[int], total: int) -> int:
+    """The most bytes that each namespace may have if all together may have `total`.
+
+    Namespaces with less leave the rest to the others, equally.
+    """
+    ascending = sorted(sizes)
+    for index, size in enumerate(ascending):
+        rest = len(ascending) - index
+        if size * rest > total:
+            return max(total, 0) // rest
+        total -= size
+    return ascending[-1] if ascending else 0
+
+
+def within(records: Records, size: int) -> Records:
+    """The records that stay if the text may have this many bytes."""
+    kept: dict[GangId, GangRecord] = {}
+    table: dict[tuple[tuple[str, int], ...], int] = {}
+    used = len(_encode(_Namespace()))
+    for gang, record in sorted(records.items(), key=lambda each: not each[1].placed):
+        before = len(table)
+        entry = _encode({gang: _entry(record, table)})
+        added = [dict(key) for key in tuple(table)[before:]]
+        used += len(entry) + len(_encode(added))
+        if used > size:
+            break
+        kept[gang] = record
+    return kept
+
+
+class RecordDocument:
+    """All records of a cluster, and the texts of the ConfigMap that holds them, at most `total` bytes.
+
+    If there are more, the namespaces with most of them lose some.
+    """
+
+    def __init__(self, total: int, records: Mapping[str, Records] = _NO_RECORDS) -> None:
+        self._total = total
+        self._records = {namespace: dict(each) for namespace, each in records.items()}
+        self._namespaces = {gang: name for name, each in records.items() for gang in each}
+        self._texts = {namespace: written(each) for namespace, each in self._records.items()}
+        self._changed: set[str] = set()
+
+    def __contains__(self, gang: GangId) -> bool:
+        return gang in self._namespaces
+
+    def gangs(self) -> tuple[GangId, ...]:
+        """All gangs with a record."""
+        return tuple(self._namespaces)
+
+    def get(self, gang: GangId) -> GangRecord | None:
+        """The record of a gang."""
+        namespace = self._namespaces.get(gang)
+        return self._records[namespace][gang] if namespace is not None else None
+
+    def put(self, namespace: str, gang: GangId, record: GangRecord) -> None:
+        """Set the record of a gang of this namespace."""
+        self._namespaces[gang] = namespace
+        self._records.setdefault(namespace, {})[gang] = record
+        self._changed.add(namespace)
+
+    def remove(self, gang: GangId) -> None:
+        """Remove the record of a gang, if it has one."""
+        namespace = self._namespaces.pop(gang, None)
+        if namespace is not None:
+            del self._records[namespace][gang]
+            self._changed.add(namespace)
+
+    def data(self) -> Mapping[str, str]:
+        """The data of the ConfigMap."""
+        for namespace in self._changed:
+            records = self._records[namespace]
+            if records:
+                self._texts[namespace] = written(records)
+            else:
+                del self._records[namespace]
+                self._texts.pop(namespace, None)
+        self._changed = set()
+        share = largest_share(map(len, self._texts.values()), self._total)
+        return ABOUT | {
+            namespace: text if len(text) <= share else written(within(self._records[namespace], share))
+            for namespace, text in self._texts.items()
+        }
+
+
+Changes = Mapping[GangId, GangRecord | None]
+"""Records that are new or different, and None for those that are gone."""
+
+
+def changes_of_records(before: Records, after: Records) -> Changes:
+    """What changes the first records to the second. Most are the same objects."""
+    if before is after:
+        return {}
+    changed: dict[GangId, GangRecord | None] = {
+        gang: record
+        for gang, record in after.items()
+        if (known := before.get(gang)) is not record and known != record
+    }
+    return changed | {gang: None for gang in before if gang not in after}
+
+
+def with_changes(before: Records, changes: Changes) -> Records:
+    """The records after these changes."""
+    if not changes:
+        return before
+    merged = {**before, **changes}
+    return {gang: record for gang, record in merged.items() if record is not None}
