@@ -15,6 +15,7 @@ from phalanx.model.extended_resources import ExtendedRequests
 from phalanx.model.names import API_GROUP, GangId, NodeName, QueueName, ShapeKey
 from phalanx.model.pods import ClaimCharge, Pod, PodPhase, PodShape, without_affinity_state
 from phalanx.model.reasons import Objection
+from phalanx.model.records import GangRecord
 
 QueuePlace = tuple[int, int, str, str, GangId]
 """The usual place of a gang in its queue: by priority, the highest first, then by creation."""
@@ -191,6 +192,8 @@ class Gang(Struct, frozen=True, dict=True):
     """Whether minMember was reached once in the API. It stays true while a member counts."""
     started_at: int = 0
     """When its PodGroup first had minMember bound members, in seconds since the epoch, 0 if unknown."""
+    record: GangRecord | None = None
+    """What the scheduler remembers of it, as it is written in the cluster."""
     starts_over: bool = False
     """Whether it had started and lost all members: it starts again as a whole."""
     preemption_policy: str = "PreemptLowerPriority"

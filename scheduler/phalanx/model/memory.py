@@ -15,6 +15,7 @@ from phalanx.model.names import NO_QUEUE, GangId, NodeName, PodUid, QueueName, S
 from phalanx.model.pods import AffinityTerms
 from phalanx.model.queues import PastUsage
 from phalanx.model.reasons import Verdict
+from phalanx.model.records import GangRecord
 from phalanx.model.resources import NONE, Resources
 
 
@@ -287,6 +288,10 @@ class Memory(Struct, frozen=True):
     compositions: Mapping[GangId, GangComposition] = {}
     """Composition of started gangs. Rebuilt; missing members of an incomplete gang are assumed to be like its
     other members, or as its roles declare, and their capacity hold starts again."""
+
+    records: Mapping[GangId, GangRecord] = {}
+    """Records of gangs, as far as this leader knows them. Read from the cluster, where they are written; what
+    is written may be older."""
 
     avoided: Mapping[GangId, Mapping[NodeName, Avoided]] = {}
     """Nodes on which a gang failed. Rebuilt from failed pods that still exist."""

@@ -1,8 +1,10 @@
 """What the scheduler remembers of a gang in a place that its tenant cannot write.
 
-The rules of losses, of held capacity and of the age of a gang rest on it (docs/objects.md). A running pod that
-no record counts was not bound by this scheduler.
+The rules of losses, of held capacity and of the age of a gang rest on it (docs/objects.md). A running pod
+that no record counts was not bound by this scheduler.
 """
+
+from collections.abc import Iterable
 
 from msgspec import Struct
 
@@ -28,10 +30,25 @@ class GangRecord(Struct, frozen=True):
     """The record of a gang. Times are in seconds since the epoch, 0 for never.
 
     `queued_since`: when its minimum first existed without scheduling gates, never before its PodGroup or its
-    controller was created. `placed` is sorted by role, subgroup and requests. `finishing_since`: when the first
-    member of its minimum succeeded; this protects a gang once.
+    controller was created. `placed` is sorted by role, subgroup and requests. `finishing_since`: when the
+    first member of its minimum succeeded; this protects a gang once.
     """
 
     queued_since: int = 0
     placed: tuple[PlacedMembers, ...] = ()
     finishing_since: int = 0
+
+
+RecordKind = tuple[str, str, tuple[tuple[str, int], ...]]
+"""Role, subgroup and requests of recorded members."""
+
+
+def kind_of_record(members: PlacedMembers) -> RecordKind:
+    """The kind of these members; amounts of 0 do not count."""
+    amounts = sorted((name, amount) for name, amount in members.requests.items() if amount)
+    return members.role, members.subgroup, tuple(amounts)
+
+
+def in_order(placed: Iterable[PlacedMembers]) -> tuple[PlacedMembers, ...]:
+    """Sorted as in a record."""
+    return tuple(sorted(placed, key=kind_of_record))
