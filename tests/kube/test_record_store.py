@@ -1,6 +1,7 @@
-"""Records of gangs reach the ConfigMap in few writes, and whoever waits for one knows when it is there."""
+"""Records of gangs reach the ConfigMap in few writes, and each caller that waits is informed."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -9,10 +10,10 @@ import msgspec
 import pytest
 from phalanx.kube.client import Patch
 from phalanx.kube.errors import Conflict, Forbidden
-from phalanx.kube.record_store import LoadedRecords, RecordStore, Stored
+from phalanx.kube.record_store import LoadedRecords, RecordStore
 from phalanx.model.names import GangId
 from phalanx.model.records import GangRecord, PlacedMembers
-from phalanx.model.stored_records import ABOUT, RECORDS_NAME, read_records
+from phalanx.model.stored_records import ABOUT, RECORDS_NAME, Changes, read_records
 from phalanx.ports import OutcomeUnknown
 
 from tests.kube.faults import FaultyTransport, answer, applied_but_lost, held_until, lost
@@ -29,7 +30,7 @@ class Storing:
         self.world = world
         self.fence = SwitchFence()
         self.reports = Reports()
-        self.stored: list[Stored] = []
+        self.stored: list[Changes] = []
         self.path = world.path("ConfigMap", RECORDS_NAME)
         self.loaded = LoadedRecords({}, is_first=False)
         context = write_context(transport, reports=self.reports, fence=self.fence)
@@ -72,7 +73,8 @@ async def storing(world: World, transport: FaultyTransport) -> AsyncIterator[Sto
         yield made
     finally:
         task.cancel()
-        await asyncio.wait((task,))
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
 
 
 @pytest.mark.asyncio
@@ -171,7 +173,9 @@ async def test_an_unknown_outcome_is_read_back(world: World, transport: FaultyTr
 
 
 @pytest.mark.asyncio
-async def test_whoever_waits_is_informed_that_it_is_forbidden(world: World, transport: FaultyTransport) -> None:
+async def test_each_caller_that_waits_is_informed_that_it_is_forbidden(
+    world: World, transport: FaultyTransport
+) -> None:
     async with storing(world, transport) as running:
         transport.fault("POST", "configmaps", answer(403))
         running.put("a")

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from phalanx.cache.events import ChangeLog, Recorded
 from phalanx.cache.table import Key
-from phalanx.model.api.core import ConfigMap
+from phalanx.model.api.config_maps import ConfigMap
 from phalanx.model.names import GangId
 from phalanx.model.records import GangRecord
 from phalanx.model.stored_records import RECORDS_NAME, read_records

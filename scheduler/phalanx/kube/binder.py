@@ -1,5 +1,5 @@
-"""Bind whole gangs: let their volumes be bound, record the placement, reserve their claims to devices, wait for
-binding conditions, bind every pod.
+"""Bind whole gangs: let their volumes be bound, record the placement, reserve their claims to devices, wait
+for binding conditions, bind every pod.
 
 A gang whose first bind was sent is completed; a gang that has not started can be aborted as a whole. All
 binds share one priority queue: gangs in the order of submission, but the binds of a started gang before any

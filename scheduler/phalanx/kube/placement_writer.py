@@ -4,8 +4,8 @@ from typing import Final
 
 import msgspec
 
-from phalanx.kube.binding import BinderCallbacks, PodGroupRef, placement_patch
 from phalanx.kube.bind_jobs import GangJob
+from phalanx.kube.binding import BinderCallbacks, PodGroupRef, placement_patch
 from phalanx.kube.client import Patch
 from phalanx.kube.decode import PartialObject
 from phalanx.kube.errors import NotFound

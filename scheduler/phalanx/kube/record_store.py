@@ -21,14 +21,22 @@ from phalanx.limits import (
     BIND_BACKOFF_FIRST_S,
     BIND_BACKOFF_LONGEST_S,
     RECORDS_BYTES_MAX,
-    RECORDS_BYTES_PER_S,
     RECORDS_DELAY_S,
+    RECORDS_WRITE_RATE,
 )
-from phalanx.model.api.core import ConfigMap
+from phalanx.model.api.config_maps import ConfigMap
 from phalanx.model.api.kinds import KINDS
 from phalanx.model.names import GangId
 from phalanx.model.records import GangRecord
-from phalanx.model.stored_records import RECORDS_NAME, RecordDocument, is_initialized, read_records
+from phalanx.model.stored_records import (
+    RECORDS_NAME,
+    Changes,
+    RecordDocument,
+    Records,
+    changes_of_data,
+    is_initialized,
+    read_records,
+)
 from phalanx.ports import OutcomeUnknown, RequestNotSent
 
 _log = structlog.get_logger(__name__)
@@ -41,21 +49,20 @@ _LABELS: Final = {"app.kubernetes.io/name": "phalanx"}
 Resume = Callable[[Exception | None], None]
 """Called when a record is stored, or with the error for which it is not."""
 
-Stored = Mapping[GangId, GangRecord | None]
-"""Records that the ConfigMap holds now, and None for those that it holds no more."""
-
 
 class LoadedRecords(Struct, frozen=True):
     """What a new leader has read. `is_first`: no scheduler has written records in this cluster before."""
 
-    records: Stored
+    records: Records
     is_first: bool
 
 
 class RecordStore:
     """Call `load` once, then `run`. All other methods return at once."""
 
-    def __init__(self, context: WriteContext, *, namespace: str, on_stored: Callable[[Stored], None]) -> None:
+    def __init__(
+        self, context: WriteContext, *, namespace: str, on_stored: Callable[[Changes], None]
+    ) -> None:
         """`on_stored` gets what each write has changed."""
         self._context = context
         self._client = context.client
@@ -94,15 +101,7 @@ class RecordStore:
         is_first = not is_initialized(self._data)
         if is_first:
             self._changed.set()
-        return LoadedRecords({gang: self._document.get(gang) for gang in self._document.gangs()}, is_first)
-
-    def gangs(self) -> tuple[GangId, ...]:
-        """The gangs that have a record here."""
-        return self._document.gangs()
-
-    def has(self, gang: GangId) -> bool:
-        """Whether a gang has a record here."""
-        return gang in self._document
+        return LoadedRecords(self._document.records(), is_first)
 
     def put(self, namespace: str, gang: GangId, record: GangRecord) -> None:
         """Set the record of a gang."""
@@ -134,7 +133,7 @@ class RecordStore:
     async def run(self) -> None:
         """Write until cancelled."""
         while True:
-            if not self._unsent:
+            if not self._changed.is_set():
                 self._idle.set()
             await self._changed.wait()
             await self._wait_for_more()
@@ -216,9 +215,9 @@ class RecordStore:
         self._version = decode_leniently(_decode, answer).metadata.resource_version
         before, self._data = self._data, data
         size = sum(map(len, data.values()))
-        self._next_write = self._clock.monotonic() + size / RECORDS_BYTES_PER_S
+        self._next_write = self._clock.monotonic() + size / RECORDS_WRITE_RATE
         self._context.reports.write_finished("records", "written")
-        self._on_stored(_differences(before, data))
+        self._on_stored(changes_of_data(before, data))
 
     async def _send(self, changes: Mapping[str, str | None], data: Mapping[str, str]) -> bytes:
         version, self._version = self._version, None  # unknown until an answer arrives
@@ -236,18 +235,3 @@ class RecordStore:
 
 def _decode_config_map(body: bytes) -> ConfigMap:
     return decode_leniently(_decode, body)
-
-
-def _differences(before: Mapping[str, str], after: Mapping[str, str]) -> Stored:
-    """The records that differ between two states of the ConfigMap."""
-    changed = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
-    old, new = (
-        {
-            gang: record
-            for records in read_records({name: text for name, text in data.items() if name in changed | ABOUT.keys()}).values()
-            for gang, record in records.items()
-        }
-        for data in (before, after)
-    )
-    gone = {gang: None for gang in old if gang not in new}
-    return gone | {gang: record for gang, record in new.items() if record != old.get(gang)}

@@ -4,13 +4,12 @@ Each namespace has one text, with the different requests of its gangs written on
 space, the gangs that have started stay, and of them those that were recorded first.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Final
 
 import msgspec
 from msgspec import Struct
 
-from phalanx.limits import RECORD_KINDS_MAX
 from phalanx.model.names import GangId
 from phalanx.model.records import GangRecord, PlacedMembers
 from phalanx.model.resources import Resources
@@ -84,28 +83,17 @@ def _record(entry: _Entry, requests: tuple[Mapping[str, int], ...]) -> GangRecor
     return GangRecord(queued_since=queued, placed=placed, finishing_since=finishing)
 
 
-def bounded(record: GangRecord) -> GangRecord:
-    """The record without the rarest kinds of members, if there are too many."""
-    if len(record.placed) <= RECORD_KINDS_MAX:
-        return record
-    by_number = sorted(
-        enumerate(record.placed), key=lambda each: (-each[1].bound - each[1].reserved, each[0])
-    )
-    kept = sorted(index for index, _ in by_number[:RECORD_KINDS_MAX])
-    return msgspec.structs.replace(record, placed=tuple(record.placed[index] for index in kept))
-
-
 def written(records: Records) -> str:
     """The text of a namespace."""
     table: dict[tuple[tuple[str, int], ...], int] = {}
-    gangs = {gang: _entry(record, table) for gang, record in records.items()}
+    gangs: dict[str, _Entry] = {gang: _entry(record, table) for gang, record in records.items()}
     return _encode(_Namespace(tuple([dict(each) for each in table]), gangs)).decode()
 
 
 def _entry(record: GangRecord, table: dict[tuple[tuple[str, int], ...], int]) -> _Entry:
     members = tuple(
         (each.role, each.subgroup, _position(each.requests, table), each.bound, each.reserved)
-        for each in bounded(record).placed
+        for each in record.placed
     )
     return (record.queued_since, record.finishing_since, members)
 
@@ -160,9 +148,9 @@ class RecordDocument:
     def __contains__(self, gang: GangId) -> bool:
         return gang in self._namespaces
 
-    def gangs(self) -> tuple[GangId, ...]:
-        """All gangs with a record."""
-        return tuple(self._namespaces)
+    def records(self) -> Records:
+        """All records, by gang."""
+        return {gang: record for each in self._records.values() for gang, record in each.items()}
 
     def get(self, gang: GangId) -> GangRecord | None:
         """The record of a gang."""
@@ -221,3 +209,21 @@ def with_changes(before: Records, changes: Changes) -> Records:
         return before
     merged = {**before, **changes}
     return {gang: record for gang, record in merged.items() if record is not None}
+
+
+def changes_of_data(before: Mapping[str, str], after: Mapping[str, str]) -> Changes:
+    """What changes the records of one state of the ConfigMap to those of the next."""
+    same = {namespace for namespace, text in after.items() if before.get(namespace) == text} - ABOUT.keys()
+    old, new = (
+        {
+            gang: record
+            for each in read_records(_without(data, same)).values()
+            for gang, record in each.items()
+        }
+        for data in (before, after)
+    )
+    return changes_of_records(old, new)
+
+
+def _without(data: Mapping[str, str], names: Container[str]) -> Mapping[str, str]:
+    return {name: text for name, text in data.items() if name not in names}

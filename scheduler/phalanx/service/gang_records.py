@@ -4,6 +4,7 @@ The reporter writes the former with the other fields of the status. What no PodG
 written by the store.
 """
 
+from collections import Counter
 from collections.abc import Callable
 
 import msgspec
@@ -17,13 +18,32 @@ from phalanx.model.conversion.records import written_record
 from phalanx.model.decisions import CycleResult, Placement
 from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.names import API_GROUP, GangId
-from phalanx.model.records import GangRecord
-from phalanx.model.stored_records import Records, bounded, changes_of_records
+from phalanx.model.records import GangRecord, PlacedMembers, in_order
+from phalanx.model.stored_records import Records, changes_of_records
 from phalanx.service.cluster_state import ClusterState
 
 
+def record_of_bound(gang: Gang) -> GangRecord | None:
+    """The record of a gang that was started before there were records: its members with nodes are bound."""
+    if gang.record is not None or not _keeps_record(gang):
+        return None
+    placed = [pod for pod in gang.members if pod.counts_for_gang and not pod.assumed]
+    kinds = Counter((pod.role, pod.subgroup, tuple(sorted(pod.shape.requests.items()))) for pod in placed)
+    members = in_order(
+        PlacedMembers(role, subgroup, dict(requests), bound)
+        for (role, subgroup, requests), bound in kinds.items()
+    )
+    return GangRecord(gang.created, members) if placed else None
+
+
+def _keeps_record(gang: Gang) -> bool:
+    """Whether something is remembered of the gang. A single pod without a group has no members to lose."""
+    is_group = gang.kind is GangKind.POD_GROUP
+    return is_group or (gang.kind is not GangKind.POD and max(len(gang.members), gang.min_member) > 1)
+
+
 def has_own_status(gang: Gang | None) -> bool:
-    """Whether the gang has a PodGroup of Phalanx, in whose status its placement and its record are written."""
+    """Whether the gang has a PodGroup of Phalanx, whose status shows its placement and its record."""
     return gang is not None and gang.kind is GangKind.POD_GROUP and gang.dialect == API_GROUP
 
 
@@ -65,20 +85,15 @@ class GangRecords:
         records = result.memory.records
         for gang, record in changes_of_records(self._decided, records).items():
             self._store_one(gang, record)
-        for placement in result.placements:
-            if placement.record is not None:
-                self._store_one(placement.gang, placement.record)
         self._decided = records
         self._check_loaded()
 
     def in_status(self, gang: GangId, status: PodGroupStatus, *, before: PodGroupStatus) -> PodGroupStatus:
-        """The status of a PodGroup with its record: that of the last cycle, as no cycle knows an older one."""
+        """The status of a PodGroup with the record of the last cycle, which is the newest one."""
         record = self._decided.get(gang)
         if record is not None:
-            written = written_record(bounded(record))
-        else:
-            written = None if gang in self._dropped else before.record
-        return msgspec.structs.replace(status, record=written)
+            return msgspec.structs.replace(status, record=written_record(record))
+        return msgspec.structs.replace(status, record=None if gang in self._dropped else before.record)
 
     def when_stored(self, placement: Placement, resume: Callable[[Exception | None], None]) -> None:
         """Call `resume` when the record of a gang without a PodGroup is stored, or with why it is not."""

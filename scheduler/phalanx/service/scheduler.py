@@ -96,9 +96,7 @@ class Scheduler:
         self._evictor = Evictor(context, objection=eviction_check.objection, message=names.eviction_message)
         self._placement_check = CachePlacementCheck(parts.cache, parts.config, parts.clock.now_ms)
         self._binder = Binder(context, self._binder_callbacks(parts))
-        self._records = GangRecords(
-            context, state=self._state, namespace=parts.identity.lease_namespace
-        )
+        self._records = GangRecords(context, state=self._state, namespace=parts.identity.lease_namespace)
         self._reporter = Reporter(
             context,
             state=self._state,

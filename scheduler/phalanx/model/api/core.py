@@ -492,10 +492,3 @@ class Lease(ApiStruct, frozen=True):
 
     metadata: ObjectMeta
     spec: LeaseSpec = LeaseSpec()
-
-
-class ConfigMap(ApiStruct, frozen=True):
-    """A ConfigMap, of which only texts are read."""
-
-    metadata: ObjectMeta
-    data: Mapping[str, str] = {}

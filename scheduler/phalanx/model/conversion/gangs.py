@@ -45,8 +45,6 @@ class GangContext(Struct, frozen=True):
     rules: QueueRules
     classes: Mapping[str, PriorityLevel]
     before: Mapping[GangId, Gang]
-    record: GangRecord | None = None
-    """What is stored of the gang outside of its PodGroup. The status of a PodGroup comes first."""
     unknown: tuple[str, Objection] | None = None
     """The name of the workload that the pods belong to, and why nothing else is known of it."""
     others: Mapping[GangKey, PodGroup] = {}
