@@ -88,6 +88,12 @@ class PlacementCheck(Protocol):
         ...
 
 
+Resume = Callable[[Exception | None], None]
+"""Called when a record is stored, or with the error for which it is not."""
+
+WhenRecorded = Callable[[Placement, Resume], None]
+
+
 class BinderCallbacks(Struct, frozen=True):
     """What the binder needs of the rest of the scheduler."""
 
@@ -97,9 +103,7 @@ class BinderCallbacks(Struct, frozen=True):
     """Stop other writes to a pod; False while one of them is in flight."""
     pod_group_version: Callable[[PodGroupRef], str] = lambda _: ""
     """The resourceVersion of a PodGroup as last seen; empty where it must be read."""
-    when_recorded: Callable[[Placement, Callable[[Exception | None], None]], None] = lambda _, resume: resume(
-        None
-    )
+    when_recorded: WhenRecorded = lambda _, resume: resume(None)
     """Calls a function when the record of a gang without a PodGroup is stored, or with why it is not."""
     unbound_claims: Callable[[Bind], tuple[UnboundClaim, ...] | None] = lambda _: ()
     """The claims of a placed pod that are not bound yet; None if the pod or its node is gone."""

@@ -13,6 +13,7 @@ import msgspec
 import structlog
 from msgspec import Struct
 
+from phalanx.kube.binding import Resume
 from phalanx.kube.client import Patch
 from phalanx.kube.decode import Undecodable, decode_leniently
 from phalanx.kube.errors import ApiError, Conflict, NotFound, retry_after
@@ -45,9 +46,6 @@ _encode: Final = msgspec.json.Encoder(order="deterministic").encode
 _decode: Final = msgspec.json.Decoder(ConfigMap).decode
 _FAILED: Final = (ApiError, OutcomeUnknown, RequestNotSent, msgspec.MsgspecError, Undecodable)
 _LABELS: Final = {"app.kubernetes.io/name": "phalanx"}
-
-Resume = Callable[[Exception | None], None]
-"""Called when a record is stored, or with the error for which it is not."""
 
 
 class LoadedRecords(Struct, frozen=True):

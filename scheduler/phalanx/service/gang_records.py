@@ -5,11 +5,11 @@ written by the store.
 """
 
 from collections import Counter
-from collections.abc import Callable
 
 import msgspec
 
 from phalanx.cache.events import Recorded
+from phalanx.kube.binding import Resume
 from phalanx.kube.record_store import RecordStore
 from phalanx.kube.writing import WriteContext
 from phalanx.limits import RECORDS_OF_ABSENT_KEPT_S
@@ -95,7 +95,7 @@ class GangRecords:
             return msgspec.structs.replace(status, record=written_record(record))
         return msgspec.structs.replace(status, record=None if gang in self._dropped else before.record)
 
-    def when_stored(self, placement: Placement, resume: Callable[[Exception | None], None]) -> None:
+    def when_stored(self, placement: Placement, resume: Resume) -> None:
         """Call `resume` when the record of a gang without a PodGroup is stored, or with why it is not."""
         self._store.when_stored(placement.gang, resume)
 
