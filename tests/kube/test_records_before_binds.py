@@ -6,12 +6,15 @@ import pytest
 from msgspec.structs import replace
 from phalanx.kube.binding import BindAborted, Bound, Resume
 from phalanx.kube.errors import Conflict, Forbidden
+from phalanx.model.api.pod_groups import PodGroupStatus
+from phalanx.model.conversion.records import written_record
 from phalanx.model.decisions import Placement
 from phalanx.model.records import GangRecord, PlacedMembers
 from phalanx.ports import OutcomeUnknown
 
 from tests.kube.faults import FaultyTransport
 from tests.kube.test_binder import binding
+from tests.kube.test_status import status_writing
 from tests.kube.world import World
 
 pytestmark = pytest.mark.asyncio
@@ -114,3 +117,23 @@ async def test_the_status_of_a_pod_group_gets_the_record_with_the_placement(
             }
         ],
     }
+
+
+async def test_a_status_write_replaces_no_newer_record(world: World, transport: FaultyTransport) -> None:
+    """The status was computed before the placement was written, and is sent after it."""
+    await world.install_crds()
+    group = await world.pod_group("g")
+    async with status_writing(world, transport) as writing, binding(world, transport) as bench:
+        seen = await writing.group("g")
+        plan = replace(await bench.gang("a"), record=RECORD)
+        bench.binder.submit(plan, pod_group=bench.ref_of(group))
+        await bench.settled()
+        older = GangRecord(RECORD.queued_since)
+        writing.status.pod_group(seen, PodGroupStatus(phase="Pending", record=written_record(older)))
+        await writing.written()
+        found = (await writing.group("g")).status
+        assert (found.record, found.phase) == (written_record(RECORD), None)
+        now = await writing.group("g")
+        writing.status.pod_group(now, PodGroupStatus(phase="Running", record=written_record(older)))
+        await writing.written()
+        assert (await writing.group("g")).status.record == written_record(older)
