@@ -171,8 +171,7 @@ async def test_the_status_of_a_pod_group_has_the_record_of_the_last_cycle(server
     assert leader.state.take_changed() == ("uid-g",)
     assert leader.status(older).record == written_record(record(2))
     await leader.decides()
-    assert leader.state.take_changed() == ("uid-g",)
-    assert leader.status(older).record is None
+    assert leader.status(older).record == older.record, "no cycle knows the gang any more"
     assert await leader.stored() == {}
     leader.die()
 
@@ -216,6 +215,31 @@ async def test_what_a_cycle_does_not_keep_of_a_gang_with_pods_goes_at_once(serve
     assert await second.stored() == {}
     assert second.seen(LABELLED) is None
     second.die()
+
+
+@playing
+async def test_the_record_of_a_gang_that_has_lost_all_pods_changes(server: ApiServer) -> None:
+    leader = await Leader(server, member("a")).leads()
+    await leader.decides(o1=record(1))
+    leader.state.apply(Deleted("Pod", "team", "a"))
+    await leader.decides(o1=record(0))
+    assert await leader.stored() == {LABELLED: record(0)}
+    await leader.decides(o1=record(0), o2=record(1))
+    assert await leader.stored() == {LABELLED: record(0)}
+    leader.die()
+
+
+@playing
+async def test_the_only_pod_of_a_controller_costs_no_write(server: ApiServer) -> None:
+    alone = Applied(pod("a", owner="o1", labels={label("min-member"): "1"}, requests={"cpu": 1}))
+    leader = await Leader(server, alone).leads()
+    await leader.decides(o1=record(1))
+    assert await leader.stored() == {}
+    leader.state.apply(member("b"))
+    await leader.decides(o1=record(2))
+    await leader.decides(o1=record(1, queued=6))
+    assert await leader.stored() == {LABELLED: record(1, queued=6)}
+    leader.die()
 
 
 @playing

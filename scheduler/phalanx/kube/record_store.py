@@ -107,6 +107,12 @@ class RecordStore:
             self._document.put(namespace, gang, record)
             self._mark(gang)
 
+    def change(self, gang: GangId, record: GangRecord) -> None:
+        """Set the record of a gang without pods, if it has one."""
+        namespace = self._document.namespace_of(gang)
+        if namespace is not None:
+            self.put(namespace, gang, record)
+
     def remove(self, gang: GangId) -> None:
         """Remove the record of a gang."""
         if gang in self._document:

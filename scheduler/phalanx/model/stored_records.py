@@ -157,6 +157,10 @@ class RecordDocument:
         namespace = self._namespaces.get(gang)
         return self._records[namespace][gang] if namespace is not None else None
 
+    def namespace_of(self, gang: GangId) -> str | None:
+        """The namespace of a gang that has a record."""
+        return self._namespaces.get(gang)
+
     def put(self, namespace: str, gang: GangId, record: GangRecord) -> None:
         """Set the record of a gang of this namespace."""
         self._namespaces[gang] = namespace

@@ -37,9 +37,8 @@ def record_of_bound(gang: Gang) -> GangRecord | None:
 
 
 def _keeps_record(gang: Gang) -> bool:
-    """Whether something is remembered of the gang. A single pod without a group has no members to lose."""
-    is_group = gang.kind is GangKind.POD_GROUP
-    return is_group or (gang.kind is not GangKind.POD and max(len(gang.members), gang.min_member) > 1)
+    """Whether the record of the gang is stored. A single pod without a group costs no write."""
+    return gang.kind is GangKind.POD_GROUP or len(gang.members) > 1 or gang.min_member > 1
 
 
 def has_own_status(gang: Gang | None) -> bool:
@@ -60,8 +59,6 @@ class GangRecords:
         self.run = self._store.run
         self.flush = self._store.flush
         self._decided: Records = {}
-        self._dropped: set[GangId] = set()
-        """PodGroups without a record since a cycle ended it, whose status may show it."""
         self._unchecked: set[GangId] = set()
         """What the ConfigMap held at first, as far as no cycle has decided about it."""
         self._kept_until = 0.0
@@ -89,11 +86,13 @@ class GangRecords:
         self._check_loaded()
 
     def in_status(self, gang: GangId, status: PodGroupStatus, *, before: PodGroupStatus) -> PodGroupStatus:
-        """The status of a PodGroup with the record of the last cycle, which is the newest one."""
+        """The status of a PodGroup with the record of the last cycle, which is the newest one.
+
+        A cycle forgets a gang that has no pods for long; its status keeps the record.
+        """
         record = self._decided.get(gang)
-        if record is not None:
-            return msgspec.structs.replace(status, record=written_record(record))
-        return msgspec.structs.replace(status, record=None if gang in self._dropped else before.record)
+        kept = before.record if record is None else written_record(record)
+        return msgspec.structs.replace(status, record=kept)
 
     def when_stored(self, placement: Placement, resume: Resume) -> None:
         """Call `resume` when the record of a gang without a PodGroup is stored, or with why it is not."""
@@ -102,12 +101,13 @@ class GangRecords:
     def _store_one(self, gang_id: GangId, record: GangRecord | None) -> None:
         gang = self._state.cache.gang(gang_id)
         if has_own_status(gang) or self._state.objects.pod_group(gang_id) is not None:
-            (self._dropped.add if record is None else self._dropped.discard)(gang_id)
             self._state.mark_changed(gang_id)
         elif record is None:
             self._store.remove(gang_id)
-        elif gang is not None:
+        elif gang is not None and _keeps_record(gang):
             self._store.put(gang.namespace, gang_id, record)
+        else:
+            self._store.change(gang_id, record)
 
     def _check_loaded(self) -> None:
         """Remove what was loaded and counts no more. The status of a PodGroup comes first once it has one."""

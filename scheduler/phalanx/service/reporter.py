@@ -256,12 +256,15 @@ class Reporter:
                 self._report(gang, self._reports.get(gang_id, _NO_REPORT))
 
     def _report_without_members(self, gang: GangId) -> None:
-        """Reset the status of a PodGroup whose pods are all gone."""
+        """Reset the status of a PodGroup whose pods are all gone, but its record."""
         group = self._state.objects.pod_group(gang)
-        if group is not None and group.status.counts not in (None, Counts()):
-            status = pod_group_status.status_without_members(group.status, now_ms=self._clock.now_ms())
+        if group is not None:
+            status = group.status
+            if status.counts not in (None, Counts()):
+                status = pod_group_status.status_without_members(status, now_ms=self._clock.now_ms())
             status = self._records.in_status(gang, status, before=group.status)
-            self._status.pod_group(group, status)
+            if status != group.status:
+                self._status.pod_group(group, status)
         of_volcano = self._state.objects.pod_group_of(VOLCANO, gang)
         if isinstance(of_volcano, VolcanoPodGroup):
             self._report_job_without_pods(gang, of_volcano)
