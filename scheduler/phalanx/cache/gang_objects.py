@@ -16,7 +16,7 @@ from phalanx.model.conversion.cluster_objects import PriorityLevel
 from phalanx.model.conversion.gangs import GangContext, read_gangs
 from phalanx.model.conversion.pod_groups import GangKey, PodGroup, gang_id
 from phalanx.model.conversion.queue_rules import QueueRules
-from phalanx.model.conversion.workload_members import group_of_pods
+from phalanx.model.conversion.workload_members import group_of_pods, is_undecided
 from phalanx.model.dialects.composite import COMPOSITE, as_part
 from phalanx.model.dialects.known import WITH_OBJECTS
 from phalanx.model.dialects.native import NATIVE
@@ -111,7 +111,9 @@ class GangObjects:
     def _with_workload(self, context: GangContext, key: GangKey, pods: Sequence[Pod]) -> GangContext:
         workload = self._workloads.get(key)
         if workload is not None:
-            return structs.replace(context, group=group_of_pods(workload, pods, self._workloads.of_uid))
+            foreign = self._workloads.foreign_roles(key, pods) if is_undecided(workload, pods) else ()
+            group = group_of_pods(workload, pods, self._workloads.of_uid, foreign)
+            return structs.replace(context, group=group)
         controller = pods[0].controller
         assert controller is not None
         root = self._workloads.root(key.namespace, controller)

@@ -337,7 +337,10 @@ class GangTable:
         if key.kind is GangKind.LABEL:
             return count < (new.min_member or 1)
         group = self._objects.known(key)
-        return group is None or not (group.started or group.spec.reserves or count >= group.min_member)
+        if group is None:
+            return True
+        is_enough = count >= (new.min_member or group.min_member)
+        return not (group.started or group.spec.reserves or is_enough)
 
     def _key_of(self, pod: Pod | None, log: ChangeLog) -> GangKey | None:
         if pod is None or is_foreign(pod, self._scheduler_name):
@@ -467,6 +470,7 @@ class GangTable:
 
     def check(self, pods: Iterable[Pod]) -> None:
         """Assert that every pod of ours is in exactly one gang, and that the usage of queues is correct."""
+        pods = tuple(pods)
         ours = sorted([pod.uid for pod in pods if pod.scheduler_name == self._scheduler_name])
         members = [pod for gang in self.view().values() for pod in gang.members]
         assert ours == sorted([pod.uid for pod in members if pod.scheduler_name == self._scheduler_name])
@@ -474,10 +478,13 @@ class GangTable:
         assert list(self.view()) == sorted([gang.id for gangs in self._gangs.values() for gang in gangs])
         assert self._gangs.keys() <= self._pods.keys(), "gangs without candidates"
         self.workloads.check(
-            (pod.namespace, controller)
-            for found in self._pods.values()
-            for pod in found.values()
-            if (controller := self._followed(pod)) is not None
+            (
+                (pod.namespace, controller)
+                for found in self._pods.values()
+                for pod in found.values()
+                if (controller := self._followed(pod)) is not None
+            ),
+            pods,
         )
         assert all(self._pods.values()), "an empty entry of candidates"
         self._applications.check()

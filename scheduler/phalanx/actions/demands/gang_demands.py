@@ -86,6 +86,14 @@ def demands_of(
     return demands or _incomplete_subgroup(gang, ready, counted) or ()
 
 
+def with_all_choices(demand: Demand) -> Demand:
+    """The demand to start, with the choice among all members, those too that no node can take now."""
+    found = demands_of(demand.gang) if demand.cause == START else ()
+    if isinstance(found, Objection) or not found or found[0].cause != START:
+        return demand
+    return found[0]
+
+
 def start_demand(gang: Gang, names: Sequence[str], ready: Sequence[Pod]) -> Demand | None:
     """The demand to start with these outer subgroups; None if they are not enough.
 

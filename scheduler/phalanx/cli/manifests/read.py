@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from phalanx.cli.exits import BadInput
-from phalanx.cli.manifests.admission import Item, admit, complete_owners, identified, latest_time
+from phalanx.cli.manifests.admission import Item, admit, complete_references, identified, latest_time
 from phalanx.cli.manifests.checker import check
 from phalanx.cli.manifests.documents import Document, parse, read_sources
 from phalanx.cli.manifests.findings import Finding, shown
@@ -115,7 +115,7 @@ def _documents(names: Sequence[str], wrong: list[str]) -> Iterator[Document]:
 
 def _decoded(document: Document, kind: Kind, wrong: list[str]) -> Iterator[Item]:
     """Yield the item of a document; its errors are added to `wrong` instead."""
-    complete_owners(document, namespaced=kind.namespaced)
+    complete_references(document, namespaced=kind.namespaced)
     findings = check(document.value, schema_of(kind))
     findings = findings or violations(kind.name, document.value, namespaced=kind.namespaced)
     wrong.extend(f"{document}: {finding}" for finding in findings)
