@@ -270,20 +270,6 @@ STATUS_ECHO_S: Final = 30.0
 """Seconds within which a written status must arrive by the watch. Otherwise it was undone, and it is written
 again."""
 
-RECORDS_BYTES_MAX: Final = 512 << 10
-"""Bytes of the ConfigMap with the records of gangs. Kubernetes allows 1 MiB. One entry takes about 100 bytes,
-so that there is space for 5,000 gangs."""
-
-RECORDS_WRITE_RATE: Final = 512 << 10
-"""Bytes of that ConfigMap that are written per second: etcd keeps each version for about five minutes, and
-150 MiB of them are little of its 2 GiB."""
-
-RECORDS_DELAY_S: Final = 2.0
-"""Seconds before a change of records is written that no bind waits for, so that one write serves many."""
-
-RECORDS_OF_ABSENT_KEPT_S: Final = 600.0
-"""Seconds that a new leader keeps records of gangs without pods: as long as lost members count."""
-
 STATUS_SENT_KEPT: Final = 50_000
 """Objects whose last written status is remembered, so that it is not written again."""
 

@@ -11,7 +11,6 @@ from phalanx.deciders.inline import InlineDecider
 from phalanx.framework.config import SchedulerConfig
 from phalanx.kube.client import Client
 from phalanx.kube.writing import WriteContext
-from phalanx.limits import RECORDS_OF_ABSENT_KEPT_S
 from phalanx.model.api.kinds import KINDS
 from phalanx.model.api.pod_groups import PodGroup, PodGroupStatus
 from phalanx.model.conversion.records import written_record
@@ -22,6 +21,7 @@ from phalanx.model.records import GangRecord, PlacedMembers
 from phalanx.model.stored_records import RECORDS_NAME, read_records
 from phalanx.service.cluster_state import ClusterState
 from phalanx.service.gang_records import GangRecords
+from phalanx.service.limits import RECORDS_OF_ABSENT_KEPT_S
 from phalanx_simulator.embedded.apiserver.server import ApiServer
 
 from tests.cache.world import new_cache

@@ -79,8 +79,6 @@ class GangTable:
         """The gangs of a workload that is divided into several, by the key of the workload."""
         self._stale: dict[GangKey, None] = {}
         self._gangs: dict[GangKey, tuple[Gang, ...]] = {}
-        self._keys: dict[GangId, GangKey] = {}
-        """Of the gangs that were built, but single pods."""
         self._known = GangView()
         self._usage = QueueUsage(scheduler_name=scheduler_name)
         self._rules = QueueRules({}, {})
@@ -274,7 +272,7 @@ class GangTable:
             log.mark_may_unblock()
 
     def _record_changed(self, gang: GangId, log: ChangeLog) -> None:
-        key = self._keys.get(gang)
+        key = self._known.key_of(gang)
         if key is not None:
             self._touch(key, log)
 
@@ -411,20 +409,12 @@ class GangTable:
         for key in self._stale:
             old = self._gangs.pop(key, ())
             new = self._read(key, old, classes) if key in self._pods else ()
-            self._known.exchange(old, new)
-            self._index(key, old, new)
+            self._known.exchange(key, old, new)
             self._usage.replace(key, new)
             if new:
                 self._gangs[key] = new
         self._stale = {}
         self._known.trim()
-
-    def _index(self, key: GangKey, old: tuple[Gang, ...], new: tuple[Gang, ...]) -> None:
-        if key.kind is not GangKind.POD:
-            for gang in old:
-                if self._keys.get(gang.id) == key:
-                    del self._keys[gang.id]
-            self._keys.update((gang.id, key) for gang in new)
 
     def _read(
         self, key: GangKey, before: tuple[Gang, ...], classes: Mapping[str, PriorityLevel]

@@ -17,14 +17,9 @@ from phalanx.kube.binding import Resume
 from phalanx.kube.client import Patch
 from phalanx.kube.decode import Undecodable, decode_leniently
 from phalanx.kube.errors import ApiError, Conflict, NotFound, retry_after
+from phalanx.kube.limits import RECORDS_BYTES_MAX, RECORDS_DELAY_S, RECORDS_WRITE_RATE
 from phalanx.kube.writing import WriteContext
-from phalanx.limits import (
-    BIND_BACKOFF_FIRST_S,
-    BIND_BACKOFF_LONGEST_S,
-    RECORDS_BYTES_MAX,
-    RECORDS_DELAY_S,
-    RECORDS_WRITE_RATE,
-)
+from phalanx.limits import BIND_BACKOFF_FIRST_S, BIND_BACKOFF_LONGEST_S
 from phalanx.model.api.config_maps import ConfigMap
 from phalanx.model.api.kinds import KINDS
 from phalanx.model.names import GangId

@@ -12,7 +12,6 @@ from phalanx.cache.events import Recorded
 from phalanx.kube.binding import Resume
 from phalanx.kube.record_store import RecordStore
 from phalanx.kube.writing import WriteContext
-from phalanx.limits import RECORDS_OF_ABSENT_KEPT_S
 from phalanx.model.api.pod_groups import PodGroupStatus
 from phalanx.model.conversion.records import written_record
 from phalanx.model.decisions import CycleResult, Placement
@@ -21,6 +20,7 @@ from phalanx.model.names import API_GROUP, GangId
 from phalanx.model.records import GangRecord, PlacedMembers, in_order
 from phalanx.model.stored_records import Records, changes_of_records
 from phalanx.service.cluster_state import ClusterState
+from phalanx.service.limits import RECORDS_OF_ABSENT_KEPT_S
 
 
 def record_of_bound(gang: Gang) -> GangRecord | None:
