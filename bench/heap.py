@@ -110,7 +110,9 @@ class World:
                     f"{gang}-{index}",
                     "heap",
                     gpu=0 if heap.runs else 8 if heap.field else 64,
-                    cpu=1 if heap.runs else 100 + index // min(heap.size, GANG_SIZE) * heap.distinct,
+                    cpu=1
+                    if heap.runs
+                    else 100 + (index if heap.size > GANG_SIZE else index // heap.size) * heap.distinct,
                     group=gang if heap.size > 1 else "",
                     node=f"n{index % self._nodes:05}" if heap.runs else "",
                     namespace="heap",

@@ -120,7 +120,7 @@ class Figures(Struct, frozen=True):
 
 
 class Gang(Struct, frozen=True):
-    """A running gang: pods, GPUs of each, run time, and the objectives of its eviction, the first one first."""
+    """A running gang: pods, GPUs of each, run time, and the objectives of its eviction in their order."""
 
     pods: int
     gpus: int

@@ -104,7 +104,7 @@ class Play:
         return False
 
 
-# --- the words of docs/guarantees.md --------------------------------------------------------------------------
+# --- the words of docs/guarantees.md ------------------------------------------------------------------------
 
 
 def covered(queue: str, running: Iterable[Job], guarantee: int) -> list[Job]:

@@ -105,6 +105,10 @@ ENDING_SOLVES_MAX: Final = 32
 ADVICE_SOLVES_MAX: Final = 64
 """Solves to verify the advice of one verdict: each kind of advice takes one to ten."""
 
+ADVICE_KINDS_MAX: Final = 4096
+"""Kinds of pods that all solves for the advice of one verdict read, on all nodes. A gang of up to 64 kinds
+gets all solves, and one of 4,096 kinds a single one: all tenants share the cycle."""
+
 ADVISED_NODES_MAX: Final = 3
 """Nodes on which an advice names the amounts to free; with more, the number of pods to fit is named."""
 

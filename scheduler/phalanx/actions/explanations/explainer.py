@@ -29,6 +29,7 @@ from phalanx.actions.explanations.relaxed_clusters import EmptyCluster, RelaxedC
 from phalanx.actions.explanations.trials import TrialProblems, Trials
 from phalanx.actions.explanations.volume_diagnoses import few_volumes, is_about_volumes, too_few_volumes
 from phalanx.actions.limits import (
+    ADVICE_KINDS_MAX,
     ADVICE_SOLVES_MAX,
     CYCLE_EXPLANATION_SOLVES,
     EXPLAINED_KINDS_MAX,
@@ -258,7 +259,8 @@ class Explainer:
         return fitting_pods(demand, wanted, found, is_exact=not estimated)
 
     def _advice(self, question: Question) -> Advice:
-        oracle = FeasibilityOracle(self._answers, _LIMITS, solves=ADVICE_SOLVES_MAX)
+        solves = min(ADVICE_SOLVES_MAX, ADVICE_KINDS_MAX // max(1, len(question.demand.batches)))
+        oracle = FeasibilityOracle(self._answers, _LIMITS, solves=solves)
         trials = Trials(self._trial_problems, oracle)
         return AdviceSearch(self._session, trials, question).find()
 

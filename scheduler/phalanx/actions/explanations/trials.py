@@ -114,6 +114,8 @@ class Trials:
 
     def most(self, change: Change) -> list[Pod]:
         """As many pods of the demand as fit after the change; none if its minimums do not fit."""
+        if not self._oracle.solves_left:
+            return []
         problem = self._problems.build(change)
         core = replace(feasibility_problem(problem), roles=problem.roles)
         found = as_largest_fit(core, self._oracle.answer(core))
