@@ -17,6 +17,8 @@ from phalanx.model.stored_records import (
     is_initialized,
     read_records,
     with_changes,
+    within,
+    written,
 )
 
 from tests.examples import holds
@@ -103,6 +105,20 @@ def test_a_tenant_with_very_many_gangs_takes_nothing_from_the_others() -> None:
     assert kept["quiet"] == quiet
     assert 4000 < len(kept["large"]) < 10_000
     assert list(kept["large"]) == list(large)[: len(kept["large"])]
+
+
+@given(st.dictionaries(st.uuids().map(lambda each: GangId(str(each))), records), st.integers(0, 1500))
+@holds(200)
+def test_what_stays_of_a_namespace_is_all_that_fits(found: dict[GangId, GangRecord], size: int) -> None:
+    kept = within(found, size)
+    started = [gang for gang in found if found[gang].placed]
+    ordered = [*started, *(gang for gang in found if gang not in started)]
+    assert list(kept) == ordered[: len(kept)]
+    if kept:
+        assert len(written(kept).encode()) <= size
+    if len(kept) < len(found):
+        next_one = ordered[len(kept)]
+        assert len(written({**kept, next_one: found[next_one]}).encode()) > size
 
 
 def test_started_gangs_stay_before_waiting_ones() -> None:

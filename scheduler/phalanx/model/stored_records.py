@@ -4,7 +4,7 @@ Each namespace has one text, with the different requests of its gangs written on
 space, the gangs that have started stay, and of them those that were recorded first.
 """
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -25,6 +25,11 @@ _ABOUT: Final = "_about"
 """The key that no namespace has."""
 
 _FORMAT: Final = 1
+
+_USUAL_BYTES: Final = 100
+"""Of one gang in a text."""
+
+_BRACES: Final = 2
 
 _Members = tuple[str, str, int, int, int]
 """Role, subgroup, position of the requests, bound, reserved."""
@@ -123,13 +128,17 @@ def within(records: Records, size: int) -> Records:
     used = len(_encode(_Namespace()))
     for gang, record in sorted(records.items(), key=lambda each: not each[1].placed):
         before = len(table)
-        entry = _encode({gang: _entry(record, table)})
-        added = [dict(key) for key in tuple(table)[before:]]
-        used += len(entry) + len(_encode(added))
+        used += _in_list([{gang: _entry(record, table)}], has_others=bool(kept)) - _BRACES
+        used += _in_list([dict(key) for key in tuple(table)[before:]], has_others=before > 0)
         if used > size:
             break
         kept[gang] = record
     return kept
+
+
+def _in_list(added: Sequence[object], *, has_others: bool) -> int:
+    """The bytes of these in a JSON list; `has_others`: something stands before them."""
+    return len(_encode(added)) - _BRACES + (has_others and bool(added))
 
 
 class RecordDocument:
@@ -142,8 +151,10 @@ class RecordDocument:
         self._total = total
         self._records = {namespace: dict(each) for namespace, each in records.items()}
         self._namespaces = {gang: name for name, each in records.items() for gang in each}
-        self._texts = {namespace: written(each) for namespace, each in self._records.items()}
-        self._changed: set[str] = set()
+        self._texts: dict[str, str] = {}
+        self._shortened: dict[str, tuple[int, str]] = {}
+        """Texts that were too long, with their size."""
+        self._changed: set[str] = set(self._records)
 
     def __contains__(self, gang: GangId) -> bool:
         return gang in self._namespaces
@@ -177,18 +188,30 @@ class RecordDocument:
     def data(self) -> Mapping[str, str]:
         """The data of the ConfigMap."""
         for namespace in self._changed:
-            records = self._records[namespace]
-            if records:
-                self._texts[namespace] = written(records)
+            self._shortened.pop(namespace, None)
+            if self._records[namespace]:
+                self._texts[namespace] = self._text(namespace)
             else:
                 del self._records[namespace]
                 self._texts.pop(namespace, None)
         self._changed = set()
         share = largest_share(map(len, self._texts.values()), self._total)
         return ABOUT | {
-            namespace: text if len(text) <= share else written(within(self._records[namespace], share))
+            namespace: text if len(text) <= share else self._shorter(namespace, share)
             for namespace, text in self._texts.items()
         }
+
+    def _text(self, namespace: str) -> str:
+        """The text of a namespace, of which no more is computed than fits alone."""
+        records = self._records[namespace]
+        is_small = len(records) <= self._total // _USUAL_BYTES
+        return written(records if is_small else within(records, self._total))
+
+    def _shorter(self, namespace: str, size: int) -> str:
+        known = self._shortened.get(namespace)
+        if known is None or known[0] != size:
+            known = self._shortened[namespace] = (size, written(within(self._records[namespace], size)))
+        return known[1]
 
 
 Changes = Mapping[GangId, GangRecord | None]
