@@ -1,6 +1,6 @@
 """What 10,000 pods that can never start cost everybody else.
 
-    python -m bench.heap [--pods 10000] [--nodes 200] [--rounds 5] [--only TEXT]
+    python -m bench.heap [--nodes 200] [--rounds 5] [--only TEXT]
 
 One tenant fills its queue with pods that request more GPUs than any node has. A quiet tenant works beside it
 in a queue of its own. Each line compares CPU milliseconds of the cache's snapshot and the cycle beside the
@@ -25,7 +25,7 @@ import statistics
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from phalanx.cache.cache import Cache
 from phalanx.cache.events import Applied, Assumed, Deleted, Relisted
@@ -44,11 +44,37 @@ GROUP: Final = "scheduling.phalanx.dev/v1alpha1"
 LABELS: Final = "scheduling.phalanx.dev"
 GANG_SIZE: Final = 10
 CYCLES_MAX: Final = 3000
+
+
+class Heap(NamedTuple):
+    """What one tenant has. `size`: members of each gang; `terms`: what each pod has of `field`."""
+
+    pods: int
+    size: int = 1
+    distinct: bool = False
+    """Whether each pod requests another amount."""
+    field: str = ""
+    terms: int = 0
+    runs: bool = False
+
+
 HEAPS: Final = {
-    "equal pods": {"distinct": False, "size": 1},
-    "distinct pods": {"distinct": True, "size": 1},
-    "equal gangs": {"distinct": False, "size": GANG_SIZE},
-    "distinct gangs": {"distinct": True, "size": GANG_SIZE},
+    "equal pods": Heap(10_000),
+    "distinct pods": Heap(10_000, distinct=True),
+    "equal gangs": Heap(10_000, GANG_SIZE),
+    "distinct gangs": Heap(10_000, GANG_SIZE, distinct=True),
+    "200 running pods of 1,000 anti-affinity terms": Heap(
+        200, field="podAntiAffinity", terms=1000, runs=True
+    ),
+    "200 running pods of 100 anti-affinity terms": Heap(200, field="podAntiAffinity", terms=100, runs=True),
+    "100 waiting pods of 1,000 anti-affinity terms": Heap(100, field="podAntiAffinity", terms=1000),
+    "100 waiting pods of 1,000 affinity terms": Heap(100, field="podAffinity", terms=1000),
+    "pods of one affinity term": Heap(10_000, field="podAffinity", terms=1),
+    "pods of one preferred term": Heap(10_000, field="preferred", terms=1),
+    "pods of one spread constraint": Heap(10_000, field="spread", terms=1),
+    "1,000 pods of 1,000 node selector terms": Heap(1000, field="nodeAffinity", terms=1000),
+    "a gang of 4,000 distinct requests": Heap(4000, 4000, distinct=True),
+    "a gang of 20,000 distinct requests": Heap(20_000, 20_000, distinct=True),
 }
 
 Step = tuple[float, int]
@@ -65,23 +91,34 @@ class World:
         self._memory = Memory()
         self._now = 1_800_000_000_000
         self._made = 0
+        self._nodes = nodes
         self.last = CycleResult(cycle=0)
         self._cache.apply(Relisted("Node", tuple(_node(index) for index in range(nodes))))
         self._cache.apply(Relisted("Queue", tuple(_queue(name) for name in ("heap", "quiet", "other"))))
         self._other = [_pod(f"other-{i}", "other", gpu=4, node=f"n{i % nodes:05}") for i in range(nodes)]
         self._cache.apply(Relisted("Pod", tuple(self._other)))
 
-    def add_heap(self, pods: int, *, distinct: bool, size: int) -> None:
+    def add_heap(self, heap: Heap) -> None:
         """The heap arrives at once."""
         groups, members = [], []
-        for index in range(pods // size):
-            name = f"heap-{index:05}"
-            cpu = 100 + index if distinct else 100
-            if size > 1:
-                groups.append(_group(name, "heap", size))
-            for member in range(size):
-                group = name if size > 1 else ""
-                members.append(_pod(f"{name}-{member}", "heap", gpu=64, cpu=cpu, group=group))
+        for index in range(heap.pods):
+            gang = f"heap-{index // heap.size:05}"
+            if heap.size > 1 and not index % heap.size:
+                groups.append(_group(gang, "heap", heap.size, namespace="heap"))
+            members.append(
+                _pod(
+                    f"{gang}-{index}",
+                    "heap",
+                    gpu=0 if heap.runs else 8 if heap.field else 64,
+                    cpu=1
+                    if heap.runs
+                    else 100 + (index if heap.size > GANG_SIZE else index // heap.size) * heap.distinct,
+                    group=gang if heap.size > 1 else "",
+                    node=f"n{index % self._nodes:05}" if heap.runs else "",
+                    namespace="heap",
+                    constraints=_constraints(heap, index),
+                )
+            )
         for each in (*groups, *members):
             self._cache.apply(Applied(each))
 
@@ -193,9 +230,9 @@ def measured(world: World, rounds: int) -> dict[str, Step]:
     return found
 
 
-def arriving(world: World, heap: dict[str, Any], pods: int) -> dict[str, Any]:
+def arriving(world: World, heap: Heap) -> dict[str, Any]:
     """The heap arrives; after its first cycle the quiet tenant submits."""
-    world.add_heap(pods, **heap)
+    world.add_heap(heap)
     gc.collect()
     first = world.cycle()
     start, verdict = world.start(), world.verdict()
@@ -252,10 +289,10 @@ def _queue(name: str) -> Any:
     return _decoded("Queue", {"apiVersion": GROUP, "metadata": {"name": name}, "spec": {}})
 
 
-def _group(name: str, queue: str, size: int) -> Any:
+def _group(name: str, queue: str, size: int, *, namespace: str = "team") -> Any:
     spec = {"minMember": size, "queue": queue}
     return _decoded(
-        "PodGroup", {"apiVersion": GROUP, "metadata": {"name": name, "namespace": "team"}, "spec": spec}
+        "PodGroup", {"apiVersion": GROUP, "metadata": {"name": name, "namespace": namespace}, "spec": spec}
     )
 
 
@@ -268,6 +305,8 @@ def _pod(
     group: str = "",
     node: str = "",
     scheduler: str = "phalanx",
+    namespace: str = "team",
+    constraints: dict[str, Any] | None = None,
 ) -> Any:
     labels = {f"{LABELS}/queue": queue} if queue else {}
     amounts = {"cpu": f"{cpu}m", **({"nvidia.com/gpu": str(gpu)} if gpu else {})}
@@ -277,16 +316,46 @@ def _pod(
             "apiVersion": "v1",
             "metadata": {
                 "name": name,
-                "namespace": "team",
+                "namespace": namespace,
                 "labels": {**labels, **({f"{LABELS}/pod-group": group} if group else {})},
             },
             "spec": {
                 "schedulerName": scheduler,
                 **({"nodeName": node} if node else {}),
+                **(constraints or {}),
                 "containers": [{"name": "main", "resources": {"requests": amounts, "limits": amounts}}],
             },
             "status": {"phase": "Running" if node else "Pending"},
         },
+    )
+
+
+def _constraints(heap: Heap, index: int) -> dict[str, Any]:
+    """The fields of a pod that constrain where it is placed; in a field with many terms all are different."""
+
+    def term(number: int) -> dict[str, Any]:
+        app = f"a{index}-{number}" if heap.terms > 1 else "a"
+        return {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": app}}}
+
+    terms = [term(number) for number in range(heap.terms)]
+    if heap.field == "spread":
+        return {
+            "topologySpreadConstraints": [
+                {**each, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"} for each in terms
+            ]
+        }
+    if heap.field == "preferred":
+        preferred = [{"weight": 1, "podAffinityTerm": each} for each in terms]
+        return {"affinity": {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}}
+    if heap.field == "nodeAffinity":
+        expressions = [
+            {"matchExpressions": [{"key": "extra", "operator": "In", "values": [f"{index}-{number}"]}]}
+            for number in range(heap.terms)
+        ]
+        required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": expressions}}
+        return {"affinity": {"nodeAffinity": required}}
+    return (
+        {"affinity": {heap.field: {"requiredDuringSchedulingIgnoredDuringExecution": terms}}} if terms else {}
     )
 
 
@@ -310,7 +379,6 @@ def _print(heap: str, rows: Iterator[tuple[str, float, float, float, int]]) -> l
 def main() -> None:
     """Print a line for each heap and event, and write the JSON."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--pods", type=int, default=10_000)
     parser.add_argument("--nodes", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", default="", help="text in the name of a heap")
@@ -325,11 +393,9 @@ def main() -> None:
         if options.only in name:
             world = World(options.nodes)
             world.settle()
-            first = _print(
-                f"{name}, while the heap arrives", _lines(alone, arriving(world, heap, options.pods))
-            )
+            first = _print(f"{name}, while the heap arrives", _lines(alone, arriving(world, heap)))
             report[name] = first + _print(name, _lines(alone, measured(world, options.rounds)))
-    record(options.out, {"nodes": options.nodes, "pods": options.pods, "heaps": report})
+    record(options.out, {"nodes": options.nodes, "heaps": report})
 
 
 if __name__ == "__main__":

@@ -4,12 +4,13 @@
 
 Nodes of 8 GPUs with individual memory and load of daemons are full of gangs of 1 to 64 pods of one GPU: 1,000
 nodes hold 8,000 pods of about 700 gangs. "packed": each gang is on consecutive nodes. "mixed": a quarter of
-the gangs are on random GPUs. "scattered": all are. "larger": pods have 1, 2, 4 or 8 GPUs. The cost of a gang
-is that of the scheduler: 1,000, and for each pod the minutes since its start or last checkpoint, times its
-size; in "flat" lines it is one for each pod. Gangs are evicted as a whole. The beneficiary needs `pods` pods,
-by default of 8 GPUs, anywhere or in one spine.
+the gangs are on random GPUs. "scattered": all are. "larger": pods have 1, 2, 4 or 8 GPUs. The
+objectives are those of the scheduler: the least loss, which is for each pod the minutes since its start or
+last checkpoint, times its size; then the least size, and the fewest gangs. In "flat" lines it is the fewest
+pods. Gangs are evicted as a whole. The beneficiary needs `pods` pods, by default of 8 GPUs, anywhere or in
+one spine.
 
-"found" is the cost found by the solver with the effort of a cycle; "cheapest" and "ratio" are the costs of
+"found" is the loss found by the solver with the effort of a cycle; "cheapest" and "ratio" are the costs of
 the rules of `bench/greedy_victims.py`, as multiples of that. "cycle s" is the time of a whole cycle over such
 a cluster (`bench/victims_cycle.py`), for one seed, and "pods" its evicted pods; not in "flat" lines. Times
 are CPU time of one thread.
@@ -98,6 +99,7 @@ class Figures(Struct, frozen=True):
     running: int
     cost: int
     bound: int
+    lost: int
     victims: int
     proven: bool
     seconds: float
@@ -118,12 +120,12 @@ class Figures(Struct, frozen=True):
 
 
 class Gang(Struct, frozen=True):
-    """A running gang: pods, GPUs of each, run time, and the cost of its eviction."""
+    """A running gang: pods, GPUs of each, run time, and the objectives of its eviction in their order."""
 
     pods: int
     gpus: int
     minutes: int
-    cost: int
+    losses: tuple[int, ...]
 
 
 def problem(case: Case, seed: int) -> PreemptionProblem:
@@ -137,8 +139,15 @@ def problem(case: Case, seed: int) -> PreemptionProblem:
             held[node] += gang.gpus
     request = _amounts(case.gpus)
     targets = tuple(_place(case, node, held[node], request, rng) for node in range(case.nodes))
-    units = tuple(_unit(gang, nodes) for gang, nodes in zip(gangs, nodes_of_gangs, strict=True) if nodes)
-    return PreemptionProblem((PodDemand(request, case.pods),), targets, units, seed=seed)
+    scales = [1]
+    for amounts in [*zip(*(gang.losses for gang in gangs), strict=True)][:0:-1]:
+        scales.append(scales[-1] * (1 + sum(amounts)))
+    units = tuple(
+        _unit(gang, nodes, scales) for gang, nodes in zip(gangs, nodes_of_gangs, strict=True) if nodes
+    )
+    return PreemptionProblem(
+        (PodDemand(request, case.pods),), targets, units, scales=tuple(scales), seed=seed
+    )
 
 
 def whole_cycle(case: Case, seed: int) -> Cycle:
@@ -161,7 +170,8 @@ def _gangs(case: Case, rng: random.Random) -> list[Gang]:
         if rng.random() < 0.3:
             minutes = min(minutes, rng.randint(1, 60))
         size = 8 * gpus + -(-PER_GPU[0] * gpus // 1000)
-        gangs.append(Gang(pods, gpus, minutes, pods if case.flat else 1001 + pods * minutes * size))
+        losses = (pods,) if case.flat else (pods * minutes * size, pods * size, 1)
+        gangs.append(Gang(pods, gpus, minutes, losses))
         left -= pods * gpus
     return gangs
 
@@ -201,11 +211,10 @@ def _place(case: Case, node: int, held: int, request: Vector, rng: random.Random
     return TargetNode(free, (pods_that_fit(own, request, case.pods),), domain)
 
 
-def _unit(gang: Gang, nodes: Sequence[int]) -> EvictionUnit:
+def _unit(gang: Gang, nodes: Sequence[int], scales: Sequence[int]) -> EvictionUnit:
     counts = {node: nodes.count(node) for node in sorted(set(nodes))}
-    return EvictionUnit(
-        gang.cost, tuple((node, _amounts(gang.gpus * count)) for node, count in counts.items())
-    )
+    cost = sum(amount * scale for amount, scale in zip(gang.losses, reversed(scales), strict=True))
+    return EvictionUnit(cost, tuple((node, _amounts(gang.gpus * count)) for node, count in counts.items()))
 
 
 def measured(case: Case, seed: int) -> Figures:
@@ -222,6 +231,7 @@ def measured(case: Case, seed: int) -> Figures:
         running=sum(amounts[2] // PER_GPU[2] for unit in case_problem.units for _, amounts in unit.frees),
         cost=choice.cost,
         bound=choice.bound,
+        lost=choice.cost // case_problem.scales[-1],
         victims=len(choice.units),
         proven=choice.proven,
         seconds=seconds,
@@ -275,7 +285,7 @@ def line(case: Case, runs: Sequence[Figures], whole: Cycle | None) -> str:
         f"{case.pods:>5} {len(runs):>5} {sum(run.proven for run in runs):>3}/{len(runs):<3}",
         f"{max(run.gap for run in runs):>9.2f}",
         f"{statistics.median(run.seconds for run in runs):>6.2f} {max(run.seconds for run in runs):>6.2f}",
-        f"{statistics.mean(run.cost for run in runs):>9.0f} {cheap:>8.2f} {ratio:>6.2f}",
+        f"{statistics.mean(run.lost for run in runs):>9.0f} {cheap:>8.2f} {ratio:>6.2f}",
         f"{statistics.median(run.ratio_seconds for run in runs):>7.2f}",
         f"{sum(run.is_worse for run in runs):>5}",
         f"{whole.seconds:>7.2f} {whole.evicted:>5}" if whole is not None else "",

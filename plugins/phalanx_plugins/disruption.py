@@ -1,9 +1,10 @@
 """Protects gangs from eviction as their `spec.disruption` says: always, or for a minimum run time.
 
-`preemptible: false` protects gangs as far as they fit, all together, into the written guarantees of their
-queue and its ancestors; the gangs that started first count first. So neither a change of a running gang nor a
-pod that was bound by hand is protected beyond. If its queues have no guarantee, a gang is not protected from
-a gang that stays inside a guarantee of another queue, and is protected from all others.
+`preemptible: false` protects gangs where a guarantee of what they use is named on the path of their queue, as
+far as they fit, all together, into these written guarantees; the gangs that started first count first. So
+neither a change of a running gang nor a pod that was bound by hand is protected beyond. Where no guarantee is
+named, it protects only if the queue has `disruption.allowNonPreemptible`: from all gangs but those that stay
+inside a guarantee of another queue.
 
 A minimum run time counts up to `disruption.maxMinRuntime` of the queue, so that no gang keeps borrowed
 capacity for longer. The longest `reclaim.minRuntime` of the queue and its ancestors protects the gang from

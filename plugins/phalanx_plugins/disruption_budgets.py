@@ -1,10 +1,11 @@
 """Keeps evictions within PodDisruptionBudgets, or exceeds them by as few pods as possible.
 
 A budget allows the number of evictions in its status, less recent deletions that the status may not count
-yet. It counts pods that run and are not being deleted, ready or not. With `enforcement: hard` no eviction
-exceeds a budget. With `bestEffort` budgets are exceeded if no other victims are enough, by as few pods as
-possible, as in kube-scheduler. Budgets apply to evictions for other gangs, not to the recovery of a gang that
-lost a node or to the release of an incomplete gang.
+yet. It counts pods that run and are not being deleted, ready or not. A tenant that may create budgets must
+not void a guarantee, a share or a priority of others. So with `enforcement: bestEffort` budgets are exceeded
+where a gang has the right to evict, by as few pods as possible. With `hard` no eviction exceeds a budget. No
+gang is moved beyond a budget. The recovery of a gang that lost a node and the release of an incomplete gang
+ignore budgets.
 """
 
 from collections.abc import Collection
@@ -29,9 +30,10 @@ class Enforcement(StrEnum):
 class DisruptionBudgetsArguments(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """What the configuration file may set."""
 
-    enforcement: Enforcement = Enforcement.HARD
-    """`hard`: no eviction for another gang exceeds a PodDisruptionBudget. `bestEffort`: budgets are exceeded,
-    by as few pods as possible, where no other victims are enough."""
+    enforcement: Enforcement = Enforcement.BEST_EFFORT
+    """`bestEffort`: evictions for another gang exceed PodDisruptionBudgets by as few pods as possible.
+    `hard`: no eviction for another gang exceeds one, so tenants that may create budgets keep borrowed
+    capacity."""
 
 
 class DisruptionBudgets(Plugin):

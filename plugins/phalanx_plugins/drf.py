@@ -1,8 +1,9 @@
 """Serves sibling queues below their guarantee first, then the one with the lowest weighted dominant share.
 
 A gang that the guarantee of the sibling would cover after its start goes before a gang that it would not
-(docs/guarantees.md): nobody can reclaim its capacity, and it may reclaim that of the other one. Then a queue
-goes first that is below its guarantee before the start.
+(docs/guarantees.md): nobody can reclaim its capacity, and it may reclaim that of the other one. Guarantees
+that do not fit count as they are scaled, then as they are written. Then a queue goes first that is below its
+guarantee before the start.
 
 A queue is below its guarantee while it uses less than the guarantee of every guaranteed resource that its
 waiting gangs need, on all nodes or on those of a flavor. Such queues are served by the used fraction of their
@@ -51,9 +52,10 @@ class DominantShare(Plugin):
             if amount > 0 and name not in self._ignored
         }
 
-    def start_order(self, queue: Queue, start: Beneficiary, view: SessionView) -> int:
-        """First starts that the guarantee of the queue would cover the furthest."""
-        return -view.guarantees.coverage_among_siblings(start, queue.name)
+    def start_order(self, queue: Queue, start: Beneficiary, view: SessionView) -> tuple[int, int]:
+        """First starts that the guarantee of the queue would cover the furthest, as far as it exists."""
+        coverage = view.guarantees.coverage_among_siblings
+        return -coverage(start, queue.name, is_scaled=True), -coverage(start, queue.name)
 
     def queue_order(self, queue: Queue, view: SessionView) -> tuple[bool, Fraction]:
         """First queues below their guarantee, by its used fraction, then the others by weighted share."""
@@ -83,7 +85,7 @@ def _guaranteed_part(queue: Queue, view: SessionView) -> Fraction | None:
     for selector in (None, *view.ledger.guaranteed(queue.name)):
         share = view.fair_shares.of(queue.name, selector)
         used = view.ledger.usage(queue.name, selector)
-        ratios = [Fraction(used.get(name, 0), share.guarantee[name]) for name in _waited_for(share)]
+        ratios = [Fraction(used.get(name, 0), share.rounded_down[name]) for name in _waited_for(share)]
         if ratios and max(ratios) < 1:
             parts.append(max(ratios))
     return min(parts, default=None)
@@ -93,6 +95,6 @@ def _waited_for(share: QueueShare) -> list[str]:
     """The guaranteed resources that waiting gangs of the queue need."""
     return [
         name
-        for name, amount in share.guarantee.items()
+        for name, amount in share.rounded_down.items()
         if amount > 0 and share.demand.get(name, 0) > share.used.get(name, 0)
     ]

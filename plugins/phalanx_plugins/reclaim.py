@@ -9,6 +9,7 @@ ancestor. docs/guarantees.md has the rules with examples.
 """
 
 from collections.abc import Iterator, Mapping
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -20,6 +21,8 @@ from phalanx.model.gangs import Gang
 from phalanx.model.names import PodUid, QueueName
 from phalanx.model.queues import Queue
 from phalanx.model.resources import NONE, Resources, subtract
+
+_ANY_COVERAGE: Final = Coverage.FULL + 1
 
 
 class _Right(Struct, frozen=True):
@@ -36,10 +39,9 @@ class _Right(Struct, frozen=True):
     """What the other queue may lose if it must keep its fair share."""
 
     @property
-    def takes_below(self) -> Coverage:
-        """Pods with less coverage may be evicted."""
-        is_allowed = self.coverage or self.is_within_share or self.may_cross_share
-        return max(self.coverage, Coverage.PARTIAL) if is_allowed else Coverage.NONE
+    def takes_below(self) -> int:
+        """Pods with less coverage may be evicted. For a fair share queues keep amounts, not certain pods."""
+        return _ANY_COVERAGE if self.is_within_share or self.may_cross_share else self.coverage
 
 
 class Reclaim(Plugin):
@@ -255,33 +257,38 @@ def _lacks_share_beside(queue: Queue, name: str, beneficiary: Beneficiary, view:
 def _limits_of(
     queue: Queue, right: _Right, view: SessionView, held: Mapping[QueueName, Resources]
 ) -> Iterator[QueueEvictionLimit]:
-    """What the queue may lose: for a fair share only what exceeds its own, and never below its guarantee.
+    """What the queue may lose: by a guarantee, whole gangs that are not covered, and preferably no more than
+    it uses beyond its own guarantee; by a fair share, what exceeds its own share and what it keeps."""
+    if right.coverage:
+        yield from _preferred_limits(queue, right, view, held)
+        return
+    beyond = _beyond_share(queue, right, view, held)
+    if right.is_within_share:
+        above = {name: amount - 1 for name, amount in beyond.items() if amount > 0}
+        yield QueueEvictionLimit(queue.name, above, except_largest=True)
+    else:
+        yield QueueEvictionLimit(queue.name, {name: max(0, beyond[name]) for name in beyond})
+    counts = right.sides.short.union(_short(right, queue, view))
+    for kept in view.guarantees.kept_usage(queue.name, counts):
+        yield QueueEvictionLimit(queue.name, kept.spare, kept.nodes, priority=kept.priority)
 
-    For a guarantee the whole gangs that are not covered; the limits are a preference then.
-    """
-    share, evictable = view.fair_shares.of(queue.name), _evictable(queue, view, held)
-    is_hard = not right.coverage
-    if is_hard:
-        beyond = _beyond_share(queue, right, view, held)
-        if right.is_within_share:
-            above = {name: amount - 1 for name, amount in beyond.items() if amount > 0}
-            yield QueueEvictionLimit(queue.name, above, except_largest=True)
-        else:
-            yield QueueEvictionLimit(queue.name, {name: max(0, beyond[name]) for name in beyond})
-    counts = right.sides.short.union(_short(right, queue, view)) if is_hard else frozenset(right.requested)
-    yield QueueEvictionLimit(queue.name, _beyond(evictable, share.guarantee, counts), is_hard=is_hard)
-    for selector in view.ledger.guaranteed(queue.name):
+
+def _preferred_limits(
+    queue: Queue, right: _Right, view: SessionView, held: Mapping[QueueName, Resources]
+) -> Iterator[QueueEvictionLimit]:
+    """What the queue uses beyond its guarantees."""
+    for selector in (None, *view.ledger.guaranteed(queue.name)):
         guarantee = view.fair_shares.of(queue.name, selector).guarantee
-        beyond = _beyond(view.ledger.usage(queue.name, selector), guarantee, counts)
-        yield QueueEvictionLimit(queue.name, beyond, view.ledger.nodes_of(selector), is_hard=is_hard)
-
-
-def _beyond(used: Resources, guarantee: Resources, counts: frozenset[str]) -> dict[str, int]:
-    return {
-        name: max(0, used.get(name, 0) - amount)
-        for name, amount in guarantee.items()
-        if amount and name in counts
-    }
+        if selector is None:
+            used, nodes = _evictable(queue, view, held), None
+        else:
+            used, nodes = view.ledger.usage(queue.name, selector), view.ledger.nodes_of(selector)
+        beyond = {
+            name: max(0, used.get(name, 0) - amount)
+            for name, amount in guarantee.items()
+            if amount and name in right.requested
+        }
+        yield QueueEvictionLimit(queue.name, beyond, nodes, is_hard=False)
 
 
 def _evictable(queue: Queue, view: SessionView, held: Mapping[QueueName, Resources]) -> Resources:

@@ -71,7 +71,7 @@ class Engine:
             step(cycle)
             laps.end(_name_of(step))
         result = close.result_of(cycle)
-        self.session_cache.sums.forget_unused()
+        self.session_cache.forget_unused(snapshot.gangs)
         laps.end("close")
         self.step_seconds = laps.seconds
         if session.hooks.errors.messages:

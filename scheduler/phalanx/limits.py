@@ -102,6 +102,14 @@ SHARED_DEVICES_MAX: Final = 64
 HOST_PORTS_MAX: Final = 256
 """Host ports of a pod. Each is compared with every node, as its resources are."""
 
+POD_TERMS_MAX: Final = 100
+"""Terms of one field of a pod: of node affinity, pod affinity and pod anti-affinity, each required or
+preferred, and spread constraints. Real pods have up to ten, and a term can list many values. Each term is
+compared with every node, or with the pods there, in cycles that all tenants share."""
+
+MATCHED_LABELS_MAX: Final = 1 << 16
+"""Sets of labels for which the terms that select them are remembered. Pods of one template share a set."""
+
 SPREAD_DOMAINS_KEPT: Final = 64
 """Spread constraints whose domains are remembered for checks before binds: a few bytes per node each."""
 

@@ -4,11 +4,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import combinations, product
-from math import floor
 
 from msgspec import Struct
 
 from tests.actions.guarantees_oracle import ALL_NODES, COUNTED, DEVICES, Coverage, Scope, Unit, Work, World
+from tests.actions.guarantees_scaling import in_units
 
 SEARCHED = 9
 """Units among which all subsets are tried."""
@@ -26,7 +26,7 @@ Shares = Mapping[tuple[str, str], Share]
 
 
 def fair_shares(world: World, name: str) -> dict[str, Fraction]:
-    """Fair shares of a cluster in which only one resource is requested, rounded down on each level."""
+    """Fair shares of a cluster in which only one resource is requested, in whole units on each level."""
     found: dict[str, Fraction] = {}
     _fill(world, None, Fraction(world.capacity(name)), name, found)
     return found
@@ -47,8 +47,9 @@ def _fill(world: World, parent: str | None, total: Fraction, name: str, found: d
             got[child] += rise * world.accounts[child].weight
         left -= rise * weights
         open_ = [child for child in open_ if got[child] < wants[child]]
-    for child in children:
-        found[child] = Fraction(floor(got[child]))
+    used = [world.use(child, name, with_nominated=False) for child in children]
+    for child, amount in zip(children, in_units([*got.values()], used), strict=True):
+        found[child] = Fraction(amount)
         _fill(world, child, found[child], name, found)
 
 
@@ -207,12 +208,13 @@ def may_evict(world: World, request: Request, gone: Sequence[Unit], shares: Shar
     rest = []
     for unit in gone:
         found = degrees(world, request, unit, shares)
-        if all(theirs == Coverage.FULL for _, theirs in found):
+        by_share = any(mine == Coverage.NONE for mine, _ in found)
+        if not by_share and all(theirs == Coverage.FULL for _, theirs in found):
             return f"{unit.work.name} is covered fully"
         if not unit.work.is_preemptible and is_kept(world, unit.work, request.work.queue):
             return f"{unit.work.name} is not preemptible"
         if not any(mine > theirs for mine, theirs in found):
-            if not any(mine == theirs == Coverage.NONE for mine, theirs in found):
+            if not by_share:
                 return f"{unit.work.name} is not covered less: {found}"
             rest.append(unit)
     if not rest:
@@ -284,20 +286,61 @@ def _lost(world: World, gone: Iterable[Unit], queue: str, name: str) -> int:
     )
 
 
-def _falls_below(world: World, gone: Sequence[Unit], queue: str, name: str, *, is_strict: bool) -> bool:
-    """Whether the queue is below its guarantee afterwards; strictly, also below that of a flavor."""
-    for scope in world.scopes() if is_strict else world.scopes()[:1]:
-        lost = sum(
-            unit.work.each.get(name, 0)
-            for unit in gone
-            if queue in world.path(unit.work.queue)
-            for pod in unit.pods
-            if pod.node and world.matches(pod.node, scope)
-        )
-        left = world.use(queue, name, scope, with_nominated=False) - lost
-        if lost and left < world.guarantee(queue, name, scope):
-            return True
+def _loses_what_it_keeps(
+    world: World, gone: Sequence[Unit], queue: str, counted: Sequence[str], *, is_strict: bool
+) -> bool:
+    """Whether less runs than a guarantee of the queue covered, of a priority and those above.
+
+    Of cores alone, devices count as well: of what is covered in all that counts, strictly of everything.
+    """
+    units = [unit for unit in world.all_units() if queue in world.path(unit.work.queue)]
+    gone_keys = {unit.key for unit in gone}
+    for scope, name in product(world.scopes(), COUNTED):
+        kept = [
+            unit
+            for unit in units
+            if unit.work.each.get(name, 0)
+            and _is_kept_by(world, unit, queue, name, scope)
+            and (
+                name in counted
+                or (
+                    name in DEVICES
+                    and not any(each in DEVICES for each in counted)
+                    and (is_strict or _is_kept_in_all(world, unit, queue, counted))
+                )
+            )
+        ]
+        for least in {unit.work.priority for unit in kept}:
+            left = [unit for unit in units if unit.key not in gone_keys and unit.work.priority >= least]
+            covered = [unit for unit in kept if unit.work.priority >= least]
+            if _held_on(world, left, name, scope) < _held_on(world, covered, name, scope):
+                return True
     return False
+
+
+def _is_kept_by(world: World, unit: Unit, queue: str, name: str, scope: Scope) -> bool:
+    """Whether this guarantee covers the unit, or the unit is beside devices that one covers."""
+    inside = all(pod.node and world.matches(pod.node, scope) for pod in unit.pods)
+    return (inside and unit.key in world.covered(queue, name, scope)) or (
+        scope == ALL_NODES and world.is_carried(unit, queue, name)
+    )
+
+
+def _is_kept_in_all(world: World, unit: Unit, queue: str, counted: Sequence[str]) -> bool:
+    return all(
+        world.is_covered(unit, queue, name) or world.is_carried(unit, queue, name)
+        for name in counted
+        if unit.work.each.get(name, 0)
+    )
+
+
+def _held_on(world: World, units: Sequence[Unit], name: str, scope: Scope) -> int:
+    return sum(
+        unit.work.each.get(name, 0)
+        for unit in units
+        for pod in unit.pods
+        if pod.node and world.matches(pod.node, scope)
+    )
 
 
 def _breach(
@@ -321,9 +364,10 @@ def _breach(
             if not world.use(queue, name) < (share.low if is_strict else share.high):
                 return f"{queue} is not below its share of {name}"
     for queue in theirs:
-        for name in COUNTED if is_strict else counted[1]:
-            if request.work.each.get(name, 0) and _falls_below(world, gone, queue, name, is_strict=is_strict):
-                return f"{queue} falls below its guarantee of {name}"
+        names = [name for name in COUNTED if is_strict or name in counted[1]]
+        names = [name for name in names if request.work.each.get(name, 0)]
+        if _loses_what_it_keeps(world, gone, queue, names, is_strict=is_strict):
+            return f"{queue} keeps less than its guarantee covered of {names}"
     exchange = _Exchange(world, request, gone, shares, counted, mine, theirs, is_strict=is_strict)
     first, second = _breach_of_first(exchange), _breach_of_second(exchange)
     return f"{first} and {second}" if first and second else ""
@@ -434,13 +478,13 @@ def promised_by_coverage(world: World, request: Request, protected: str | None, 
 
 
 def promised_by_share(world: World, request: Request, protected: str | None, shares: Shares) -> list[Unit]:
-    """Victims without coverage whose eviction both brings the queues nearer and lets the request start."""
+    """Victims whose eviction both brings the queues nearer and lets the request start."""
     candidates = [
         unit
         for unit in world.all_units()
         if not is_untouchable(world, unit, request, protected)
         and unit.work.is_preemptible
-        and all(mine == theirs == Coverage.NONE for mine, theirs in degrees(world, request, unit, shares))
+        and all(mine == Coverage.NONE for mine, _ in degrees(world, request, unit, shares))
     ]
     for gone in _subsets(candidates, list(world.all_units())):
         if not replaces_enough(world, request, gone, shares, is_strict=True):

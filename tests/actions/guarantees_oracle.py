@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from fractions import Fraction
 from itertools import product
+from math import ceil
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -249,7 +250,8 @@ class World:
     ) -> None:
         children = self.children(parent)
         asked = {child: self.written(child, name, scope) for child in children}
-        given = dict(zip(children, scaled([asked[child] for child in children], available), strict=True))
+        used = [self.use(child, name, scope, with_nominated=False) for child in children]
+        given = dict(zip(children, scaled([*asked.values()], available, used), strict=True))
         for child in children:
             found[child] = given[child]
             self._divide(child, given[child], name, scope, found)
@@ -272,7 +274,7 @@ class World:
         first: set[tuple[str, ...]] = set()
         for child in self.children(queue):
             first |= self.covered(child, name, scope)
-        left = self.guarantee(queue, name, scope)
+        left = self.written(queue, name, scope)
         units = [unit for work in self.below(queue) for unit in units_of(work)]
         kept = {work.id for work in self.below(queue) if self.is_kept_by(work, queue, name, scope)}
         units.sort(key=lambda unit: (unit.work.id not in kept, unit.key not in first, unit.rank()))
@@ -307,7 +309,31 @@ class World:
         side = self.side(unit.work.queue, waiting.queue)
         uses = [name for name in COUNTED if unit.work.each.get(name, 0)]
         both = [name for name in uses if name in short and waiting.each.get(name, 0)]
-        return _degree({name: self.is_covered(unit, side, name) for name in uses}, both)
+        covered = {
+            name: self.is_covered(unit, side, name) or self.is_carried(unit, side, name) for name in uses
+        }
+        return _degree(covered, both)
+
+    def is_carried(self, unit: Unit, queue: str, name: str) -> bool:
+        """Whether no guarantee names it, and the unit uses no more than nodes have for covered devices."""
+        work, path = unit.work, self.path(unit.work.queue)
+        up_to = path[: path.index(queue) + 1]
+        if name in DEVICES or any(
+            self.names_guarantee(each, name, scope) for each in up_to for scope in self.scopes()
+        ):
+            return False
+        most = 0
+        for pod in unit.pods:
+            has = self.machines[pod.node].has if pod.node else {}
+            most += max(
+                (
+                    work.each.get(device, 0) * ceil(Fraction(has.get(name, 0), has[device]))
+                    for device in DEVICES
+                    if has.get(device) and self.is_covered(unit, queue, device)
+                ),
+                default=0,
+            )
+        return work.each.get(name, 0) * len(unit.pods) <= most
 
     # --- coverage of what waits -------------------------------------------------------------------------
 
@@ -315,7 +341,7 @@ class World:
         """Whether the use of the side, with this number of pods, is within a guarantee."""
         asked = work.each.get(name, 0) * pods
         return any(
-            self.use(side, name, scope) + asked <= self.guarantee(side, name, scope)
+            self.use(side, name, scope) + asked <= self.written(side, name, scope)
             for scope in self.scopes()
             if scope == ALL_NODES or self.runs_only_on(work, scope)
         )

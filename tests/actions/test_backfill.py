@@ -355,7 +355,8 @@ def test_a_start_by_displaces_no_reservation() -> None:
     timeline.step()
     timeline.add(Work("due", 2, 8))
     timeline.step()
-    timeline.scenario.change("due", start_by=BEGIN + MINUTE)
+    timeline.scenario.queue("q", backfill=EASY, allow_start_by=True)
+    timeline.scenario.change("due", start_by=BEGIN + 2 * MINUTE)
     timeline.minute = 1
     decided = timeline.step()
     assert [each.group for each in decided.result.verdicts] == ["team/due", "team/big"]

@@ -22,7 +22,8 @@ def enforcing(how: str) -> SchedulerConfig:
     return SchedulerConfig(plugins=(PluginConfig(name="disruption-budgets", arguments={"enforcement": how}),))
 
 
-BEST_EFFORT = enforcing("bestEffort")
+HARD = enforcing("hard")
+BEST_EFFORT = SchedulerConfig()
 
 
 def _protected(allowed: int, **fields: object) -> Scenario:
@@ -38,7 +39,7 @@ def evidence(decided: Decided, gang: str) -> str:
 
 @pytest.mark.parametrize(("allowed", "asked", "gone"), [(2, 2, 2), (3, 2, 2), (1, 2, 0), (0, 1, 0)])
 def test_no_more_pods_are_evicted_than_the_budget_allows(allowed: int, asked: int, gone: int) -> None:
-    decided = _protected(allowed).gang("high", asked, gpu=1, priority=10).decide()
+    decided = _protected(allowed).gang("high", asked, gpu=1, priority=10).decide(HARD)
     assert len(decided.evicted()) == gone
     if not gone:
         said = f"PodDisruptionBudget team/web: allows {allowed} evictions now, {asked} needed"
@@ -51,29 +52,29 @@ def test_a_gang_is_evicted_whole_only_if_the_budget_allows_all_its_pods() -> Non
     scenario.gang("train", 4, gpu=2, on=["a-0"] * 4, labels={"job": "train"}).gang(
         "high", 1, gpu=2, priority=9
     )
-    assert scenario.decide().evicted() == []
-    assert len(scenario.budget("train", 4, job="train").decide().evicted()) == 4
+    assert scenario.decide(HARD).evicted() == []
+    assert len(scenario.budget("train", 4, job="train").decide(HARD).evicted()) == 4
 
 
 def test_a_gang_that_costs_more_is_evicted_where_a_budget_protects_the_cheaper_one() -> None:
     scenario = Scenario().nodes("a", 2, gpu=8).budget("cheap", 0, job="cheap")
     scenario.gang("cheap", 1, gpu=8, on=["a-0"], labels={"job": "cheap"})
     scenario.gang("costly", 8, gpu=1, on=["a-1"] * 8, priority=5, labels={"job": "costly"})
-    assert len(scenario.gang("high", 1, gpu=8, priority=10).decide().evicted()) == 8
+    assert len(scenario.gang("high", 1, gpu=8, priority=10).decide(HARD).evicted()) == 8
 
 
 def test_two_preemptors_share_one_budget() -> None:
     scenario = _protected(3)
     scenario.gang("one", 2, gpu=1, priority=10).gang("two", 2, gpu=1, priority=9)
-    decided = scenario.decide()
+    decided = scenario.decide(HARD)
     assert len(decided.evicted()) == 2
     assert "team/web: allows 1 evictions now, 2 needed" in evidence(decided, "two")
 
 
 def test_unconfirmed_evictions_of_earlier_cycles_count() -> None:
     scenario = _protected(2).gang("one", 2, gpu=1, priority=10)
-    scenario.memory = scenario.decide().result.memory
-    assert scenario.gang("two", 1, gpu=1, priority=10).decide().evicted() == []
+    scenario.memory = scenario.decide(HARD).result.memory
+    assert scenario.gang("two", 1, gpu=1, priority=10).decide(HARD).evicted() == []
 
 
 def test_a_pod_that_was_just_deleted_uses_the_budget_until_it_is_recounted() -> None:
@@ -82,25 +83,25 @@ def test_a_pod_that_was_just_deleted_uses_the_budget_until_it_is_recounted() -> 
     first, *others = scenario.members("web")
     terminating = replace(first, deleting=True, ended=scenario.now // 1000)
     scenario.change("web", members=(terminating, *others)).gang("high", 2, gpu=1, priority=10)
-    decided = scenario.decide()
+    decided = scenario.decide(HARD)
     assert decided.evicted() == []
     assert decided.result.wake_at == scenario.now + BUDGET_RECOUNT_MS
     scenario.take(decided)
     scenario.now += BUDGET_RECOUNT_MS
-    assert len(scenario.decide().evicted()) == 1
+    assert len(scenario.decide(HARD).evicted()) == 1
 
 
 def test_pending_pods_use_no_budget() -> None:
     scenario = _protected(0)
     starting = tuple(replace(pod, phase=PodPhase.PENDING) for pod in scenario.members("web"))
     scenario.change("web", members=starting)
-    assert len(scenario.gang("high", 2, gpu=1, priority=10).decide().evicted()) == 2
+    assert len(scenario.gang("high", 2, gpu=1, priority=10).decide(HARD).evicted()) == 2
 
 
 def test_an_invalid_budget_protects_its_whole_namespace_and_is_reported() -> None:
     scenario = _protected(2)
     scenario._budgets = [replace(each, fault="spec.selector: nonsense") for each in scenario._budgets]
-    decided = scenario.gang("other", 1, on=["a-0"]).gang("high", 3, gpu=1, priority=10).decide()
+    decided = scenario.gang("other", 1, on=["a-0"]).gang("high", 3, gpu=1, priority=10).decide(HARD)
     assert decided.evicted() == []
     assert "PodDisruptionBudget team/web, as its spec.selector: nonsense" in evidence(decided, "high")
 
@@ -108,7 +109,7 @@ def test_an_invalid_budget_protects_its_whole_namespace_and_is_reported() -> Non
 def test_the_budget_of_another_namespace_is_ignored() -> None:
     scenario = _protected(0)
     scenario._budgets = [replace(each, namespace="other") for each in scenario._budgets]
-    assert len(scenario.gang("high", 2, gpu=1, priority=10).decide().evicted()) == 2
+    assert len(scenario.gang("high", 2, gpu=1, priority=10).decide(HARD).evicted()) == 2
 
 
 def test_best_effort_violates_a_budget_where_no_other_victims_help() -> None:
@@ -196,7 +197,7 @@ def test_hard_finds_victims_if_any_exist_and_best_effort_violates_least(scenario
     """Try every set of victims: the pod fits on the node when enough pods of one GPU are evicted."""
     asked = scenario.members("high")[0].shape.requests["nvidia.com/gpu"]
     breaches = [_breaches(scenario, names) for names in _sets(scenario) if len(names) >= asked]
-    hard, best = scenario.decide().evicted(), scenario.decide(BEST_EFFORT).evicted()
+    hard, best = scenario.decide(HARD).evicted(), scenario.decide(BEST_EFFORT).evicted()
     assert bool(hard) == (0 in breaches)
     assert _breaches(scenario, hard) == 0
     assert bool(best) == bool(breaches)
@@ -212,7 +213,7 @@ def test_several_preemptors_keep_within_the_budgets_together(
     scenario.gang("next", 2, gpu=asked, priority=9)
     for index in range(more):
         scenario.gang(f"small-{index}", 1, gpu=1, priority=8)
-    assert _breaches(scenario, scenario.decide().evicted()) == 0
+    assert _breaches(scenario, scenario.decide(HARD).evicted()) == 0
 
 
 @given(st.lists(st.integers(0, 3), min_size=2, max_size=6), st.integers(0, 6), st.data())
@@ -232,7 +233,7 @@ def test_the_budget_is_kept_over_several_cycles(
     start = _running(scenario)
     for _ in range(8):
         scenario.budget("web", max(0, _running(scenario) - least), app="web")
-        scenario.take(scenario.decide())
+        scenario.take(scenario.decide(HARD))
         scenario.capacity_version += 1
         scenario.now += 60_000
         assert _running(scenario) >= min(start, least)

@@ -235,8 +235,8 @@ def test_queues_with_different_common_ancestors_lose_gangs_by_different_conditio
 def test_a_limit_of_cores_does_not_keep_devices_beyond_the_share() -> None:
     """Cores are not short. c has a share of 0 GPUs, and of less than the core to which it is limited."""
     scenario = Scenario().nodes("n", 1, gpu=4, cpu=8).nodes("m", 1, gpu=2, cpu=4)
-    scenario.queue("a", guarantee={GPU: 0, CPU: 0}).queue("b", weight=3, guarantee={GPU: 2, CPU: 0})
-    scenario.queue("c", limit={CPU: 1000})
+    scenario.queue("a", weight=2, guarantee={GPU: 0, CPU: 0})
+    scenario.queue("b", weight=6, guarantee={GPU: 2, CPU: 0}).queue("c", limit={CPU: 1000})
     common = {"cpu": 1, "memory": 0}
     scenario.gang("g0", 1, gpu=1, queue="c", on=["n-0"], **common)
     scenario.gang("g1", 1, gpu=4, queue="a", **common)

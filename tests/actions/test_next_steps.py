@@ -1,5 +1,7 @@
 """The next step of a verdict: its text, and which advice it gives. `tests/advice` follows all advice."""
 
+import pytest
+from phalanx.actions.explanations import explainer
 from phalanx.actions.explanations.advice import (
     AddNodes,
     Advice,
@@ -203,3 +205,18 @@ def test_nodes_get_no_label_by_which_pods_there_repel_the_gang() -> None:
     scenario = Scenario("rack").nodes("n", 2, gpu=1).gang("g", 1, gpu=1, required="rack", labels={"app": "x"})
     scenario.foreign_pod("x", "n-0", apart=[term("test/rack", app="x")])
     assert verdict(scenario).next_step.startswith("Label n-1 with one value of test/rack, or ")
+
+
+# --- effort -------------------------------------------------------------------------------------------------
+
+
+def test_a_gang_of_more_kinds_of_pods_gets_fewer_solves_for_its_advice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scenario = Scenario().nodes("n", gpu=2).gang("g", 3, gpu=1)
+    assert verdict(scenario).next_step != verdict_without_solves(scenario, monkeypatch).next_step
+
+
+def verdict_without_solves(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> Verdict:
+    monkeypatch.setattr(explainer, "ADVICE_KINDS_MAX", 0)
+    return verdict(scenario)

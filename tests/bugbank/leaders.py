@@ -115,7 +115,9 @@ LEADERS: Final[tuple[Mutant, ...]] = (
         issues=("Kueue #5276",),
         module="phalanx.kube.bind_jobs",
         edits={
-            "        self.placement_written = pod_group is None\n": "        self.placement_written = True\n"
+            "        self.placement_written = pod_group is None and placement.record is None\n": (
+                "        self.placement_written = True\n"
+            )
         },
         caught_by=Played("plays_binding:placement_is_written_first"),
     ),

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from phalanx.framework.config import PluginConfig, SchedulerConfig
 from phalanx.framework.retry import EVICTION_CHECK_MS, RetryConfig
 from phalanx.model.decisions import CycleResult
 
@@ -109,7 +110,9 @@ def _guarded(*, allowed: int) -> CycleRunner:
         "PodDisruptionBudget", "b", namespace="team", spec=spec, status={"disruptionsAllowed": allowed}
     )
     runs = _pod("runs", on="n0", labels={"app": "x"})
-    return CycleRunner(written.node("n0"), runs, budget, _pod("high", priority=_HIGH))
+    hard = PluginConfig("disruption-budgets", arguments={"enforcement": "hard"})
+    waits = _pod("high", priority=_HIGH)
+    return CycleRunner(written.node("n0"), runs, budget, waits, config=SchedulerConfig(plugins=(hard,)))
 
 
 def a_terminating_pod_is_not_evicted_again() -> str | None:

@@ -78,10 +78,10 @@ def change_labels(world: World, key: Key, **labels: str | None) -> None:
 class CycleRunner:
     """A cache that receives these objects, and cycles one after another, a second apart."""
 
-    def __init__(self, *objects: KubeObject) -> None:
+    def __init__(self, *objects: KubeObject, config: SchedulerConfig | None = None) -> None:
         self.cache = Cache(scheduler_name="phalanx")
         self.memory = Memory()
-        self._engine = Engine(SchedulerConfig())
+        self._engine = Engine(config or SchedulerConfig())
         self.now = 1_800_000_000_000
         self.put(*objects)
 

@@ -6,10 +6,9 @@ import re
 from tests.certificates.cases import add_if_it_fits, clusters
 from tests.certificates.cluster import CPU, GPU, Case, Gang, Kind, Pod
 from tests.certificates.compare import Checked, cycles_of
-from tests.certificates.victims import Choices, Unit, cost_of, units_of
+from tests.certificates.victims import Choices, Unit, cost_of, losses_of, units_of
 
-NUMBER = re.compile(r"(\d+) victims?, (?:the (fewest)|at least (\d+) needed \(lower bound\))")
-COST = re.compile(r"cost (\d+), (?:(proven) optimal|lower bound (\d+))")
+TEXT = re.compile(r"(\d+) victims?; cost (\d+), (?:(proven) optimal|not proven optimal|lower bound (\d+))")
 
 
 def drawn(seed: int) -> Case:
@@ -59,28 +58,20 @@ def checked(case: Case) -> list[Checked]:
         return [_wrong("the choice is not possible")]
     verdict = next(verdict for verdict in first.verdicts if verdict.group == "team/urgent")
     text = next(item.finding for item in verdict.evidence if item.subject == "choice of victims")
-    return [_number(text, chosen, choices), _cost(text, chosen, choices)]
+    return [_claims(text, chosen, choices)]
 
 
 def _wrong(error: str) -> Checked:
     return Checked((error,), proven=False, optimal=False, compared=0)
 
 
-def _number(text: str, chosen: tuple[Unit, ...], choices: Choices) -> Checked:
-    claim, fewest = NUMBER.search(text), min(len(units) for units in choices.sets)
+def _claims(text: str, chosen: tuple[Unit, ...], choices: Choices) -> Checked:
+    claim, best = TEXT.search(text), min(losses_of(units) for units in choices.sets)
     if claim is None:
         return _wrong(f"not understood: {text}")
-    count, bound = int(claim[1]), int(claim[3] or claim[1])
-    wrong = (f"{text}: {fewest} of {len(chosen)} victims are enough",)
-    is_right = count == len(chosen) and bound <= fewest
-    return Checked(() if is_right else wrong, bool(claim[2]), count == fewest, len(choices.sets))
-
-
-def _cost(text: str, chosen: tuple[Unit, ...], choices: Choices) -> Checked:
-    claim, cheapest = COST.search(text), min(cost_of(units) for units in choices.sets)
-    if claim is None:
-        return _wrong(f"not understood: {text}")
-    cost, bound = int(claim[1]), int(claim[3] or claim[1])
-    wrong = (f"{text}: the cost is {cost_of(chosen)}, {cheapest} is enough",)
-    is_right = cost == cost_of(chosen) and bound <= cheapest
-    return Checked(() if is_right else wrong, bool(claim[2]), cost == cheapest, len(choices.sets))
+    count, cost, is_proven, bound = int(claim[1]), int(claim[2]), bool(claim[3]), int(claim[4] or 0)
+    is_best = losses_of(chosen) == best
+    is_right = count == len(chosen) and cost == cost_of(chosen) and (is_best or not is_proven)
+    is_right = is_right and all(bound <= cost_of(units) for units in choices.sets)
+    wrong = (f"{text}: the cost is {cost_of(chosen)}, the losses {losses_of(chosen)}, {best} is possible",)
+    return Checked(() if is_right else wrong, is_proven, is_best, len(choices.sets))

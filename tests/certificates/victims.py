@@ -22,7 +22,7 @@ class Unit(Struct, frozen=True):
 
     def cost(self, minutes: int) -> int:
         """Of the eviction of pods that have run for so many minutes."""
-        return 1001 + max(1, minutes) * sum(_size(pod) for pod in self.pods)
+        return max(1, minutes) * sum(_size(pod) for pod in self.pods)
 
 
 def _size(pod: Pod) -> int:
@@ -33,6 +33,13 @@ def _size(pod: Pod) -> int:
 def cost_of(units: Iterable[Unit], minutes: int = 0) -> int:
     """The cost of a set of victims that have run for so many minutes."""
     return sum(unit.cost(minutes) for unit in units)
+
+
+def losses_of(units: Sequence[Unit]) -> tuple[int, ...]:
+    """What is compared: the loss of the highest priority first."""
+    priorities = sorted({unit.gang.priority for unit in units}, reverse=True)
+    costs = [(each, cost_of(unit for unit in units if unit.gang.priority == each)) for each in priorities]
+    return tuple(amount for pair in costs for amount in pair)
 
 
 def units_of(case: Case, waiting: Gang) -> list[Unit]:

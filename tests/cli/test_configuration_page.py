@@ -74,6 +74,8 @@ def type_text(kind: inspect.Type) -> str:
             return f"map of {plural(key)} to {plural(value)}"
         case inspect.UnionType(types=(one, inspect.NoneType())):
             return f"{type_text(one)} or null"
+        case inspect.UnionType(types=(inspect.StrType() as one, inspect.VarTupleType() as several)):
+            return f"{type_text(one)} or {type_text(several)}"
     raise AssertionError(f"no name for the type {kind}")
 
 

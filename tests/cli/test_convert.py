@@ -210,3 +210,47 @@ def test_jobs_of_volcano_are_errors(phalanx: Phalanx, tmp_path: Path) -> None:
     done = phalanx("convert", "-f", str(file))
     assert done.code == 2
     assert "Job" in done.err
+
+
+def test_a_quota_of_nothing_protects_nothing(phalanx: Phalanx, tmp_path: Path) -> None:
+    """What is not preemptible starts only inside the quota; -1 bounds nothing."""
+    free = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
+    waiting = {}
+    for quota in (0, 1, -1, None):
+        gpu = {"limit": -1, "overQuotaWeight": 1} | ({"quota": quota} if quota is not None else {})
+        resources = {"gpu": gpu, "cpu": free, "memory": free}
+        spec = {"schedulerName": "kai-scheduler", "containers": [GPU_CONTAINER]}
+        meta = {"name": "p", "annotations": {"pod-group-name": "g"}}
+        group = {"queue": "q", "minMember": 1, "preemptibility": "non-preemptible"}
+        allocatable = {"cpu": "8", "nvidia.com/gpu": "1", "pods": "9"}
+        objects = [
+            {
+                "apiVersion": "v1",
+                "kind": "Node",
+                "metadata": {"name": "n"},
+                "status": {"allocatable": allocatable},
+            },
+            {
+                "apiVersion": KAI_QUEUES,
+                "kind": "Queue",
+                "metadata": {"name": "q"},
+                "spec": {"resources": resources},
+            },
+            {"apiVersion": KAI, "kind": "PodGroup", "metadata": {"name": "g"}, "spec": group},
+            {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec},
+        ]
+        file = tmp_path / "in.yaml"
+        file.write_text(fast_yaml.safe_dump_all(objects))
+        done = phalanx("convert", "-f", str(file))
+        assert done.code == 0, done.err
+        file.write_text(done.out)
+        waiting[quota] = phalanx("decide", "-f", str(file)).waiting
+    assert waiting == {
+        0: {"default/g": "AboveQueueLimit"},
+        1: {},
+        -1: {},
+        None: {"default/g": "AboveQueueLimit"},
+    }
+
+
+GPU_CONTAINER = {"name": "main", "resources": {"limits": {"nvidia.com/gpu": "1"}}}

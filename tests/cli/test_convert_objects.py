@@ -67,7 +67,7 @@ def member(name: str, **annotations: str) -> Object:
     [
         ({"highestTierName": "pod"}, {"name": "net", "required": "pod", "preferred": "rack"}),
         ({"highestTierAllowed": 2}, {"name": "net", "required": "pod", "preferred": "rack"}),
-        ({"mode": "hard", "highestTierAllowed": 1}, {"name": "net", "required": "rack", "preferred": "rack"}),
+        ({"mode": "hard", "highestTierAllowed": 1}, {"name": "net", "required": "rack"}),
         ({"mode": "soft"}, {"name": "net", "preferred": "rack"}),
     ],
 )
@@ -83,7 +83,7 @@ def test_a_tier_becomes_the_level_of_its_name(
     [
         ({"highestTierName": "pod"}, (), "name of the tier: pod"),
         ({"highestTierName": "spine"}, (TOPOLOGY,), "name of the tier: spine"),
-        ({"highestTierAllowed": 2}, (TOPOLOGY, RACK), "the tierName of its HyperNodes"),
+        ({"highestTierAllowed": 1}, (TOPOLOGY, POD), "the tierName of its HyperNodes"),
         ({"mode": "soft"}, (TOPOLOGY,), "the tierName of its HyperNodes"),
     ],
 )
@@ -104,6 +104,85 @@ def test_a_hard_tier_needs_no_lower_one(phalanx: Phalanx, tmp_path: Path) -> Non
     assert group["spec"]["topology"] == {"name": "net", "required": "pod"}
     assert "note: " in done.err
     assert "no level is preferred" in done.err
+
+
+def hyper_node(name: str, tier: int, *members: str, kind: str = "Node") -> Object:
+    inside = [{"type": kind, "selector": {"exactMatch": {"name": each}}} for each in members]
+    return {**RACK, "metadata": {"name": name}, "spec": {"tier": tier, "members": inside}}
+
+
+def node(name: str) -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name},
+        "status": {"allocatable": {"cpu": 8}},
+    }
+
+
+TREE = (
+    *map(node, ("n1", "n2", "n3")),
+    hyper_node("a", 1, "n1", "n2"),
+    hyper_node("b", 1, "n3"),
+    hyper_node("all", 2, "a", "b", kind="HyperNode"),
+)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "topology"),
+    [
+        ({"highestTierAllowed": 1}, {"name": "hypernodes", "required": "tier-1"}),
+        ({"highestTierAllowed": 2}, {"name": "hypernodes", "required": "tier-2", "preferred": "tier-1"}),
+        ({"highestTierAllowed": 3}, {"name": "hypernodes", "preferred": "tier-1"}),  # above all: the cluster
+        ({"mode": "soft"}, {"name": "hypernodes", "preferred": "tier-1"}),
+    ],
+)
+def test_hyper_nodes_become_a_topology_where_there_is_none(
+    phalanx: Phalanx, tmp_path: Path, wanted: Object, topology: Object
+) -> None:
+    done = convert(phalanx, tmp_path, *TREE, volcano(minMember=1, networkTopology=wanted))
+    assert done.code == 0, done.err
+    made, *nodes, _, _, _, group = fast_yaml.safe_load_all(done.out)
+    assert [level["name"] for level in made["spec"]["levels"]] == ["tier-2", "tier-1"]
+    tier = "topology.volcano.sh/tier-1"
+    assert [each["metadata"]["labels"][tier] for each in nodes] == ["a", "a", "b"]
+    assert group["spec"]["topology"] == topology
+    assert "note: Topology hypernodes: " in done.err
+    (tmp_path / "in.yaml").write_text(done.out)
+    assert phalanx("decide", "-f", str(tmp_path / "in.yaml")).code == 0
+
+
+def test_a_topology_of_kai_becomes_one_where_there_is_none(phalanx: Phalanx, tmp_path: Path) -> None:
+    levels = [{"nodeLabel": label} for label in ("example.com/Zone_1", "kubernetes.io/hostname")]
+    meta = {"name": "net"}
+    theirs = {
+        "apiVersion": "kai.scheduler/v1alpha1",
+        "kind": "Topology",
+        "metadata": meta,
+        "spec": {"levels": levels},
+    }
+    wanted = {"topology": "net", "requiredTopologyLevel": "example.com/Zone_1"}
+    done = convert(phalanx, tmp_path, theirs, kai(minMember=1, topologyConstraint=wanted))
+    made, _, group = fast_yaml.safe_load_all(done.out)
+    assert made["spec"]["levels"] == [
+        {"name": "zone-1", "nodeLabel": "example.com/Zone_1"},
+        {"name": "hostname", "nodeLabel": "kubernetes.io/hostname"},
+    ]
+    assert group["spec"]["topology"] == {"name": "net", "required": "zone-1"}
+
+
+@pytest.mark.parametrize(
+    ("preferred", "kept"), [("net/pod", False), ("net/rack", False), ("kubernetes.io/hostname", True)]
+)
+def test_a_preference_that_a_required_level_includes_is_left_out(
+    phalanx: Phalanx, tmp_path: Path, preferred: str, kept: bool
+) -> None:
+    wide = [*TOPOLOGY["spec"]["levels"], {"name": "host", "nodeLabel": "kubernetes.io/hostname"}]
+    ours = {**TOPOLOGY, "spec": {"levels": wide}}
+    levels = {"requiredTopologyLevel": "net/rack", "preferredTopologyLevel": preferred}
+    group = kai(minMember=1, topologyConstraint={"topology": "net", **levels})
+    found = converted(phalanx, tmp_path, ours, group)["spec"]["topology"]
+    assert found == {"name": "net", "required": "rack", **({"preferred": "host"} if kept else {})}
 
 
 # --- tasks, resources, classes ------------------------------------------------------------------------------
@@ -342,3 +421,55 @@ def test_an_object_of_no_other_scheduler_stays_as_it_is(phalanx: Phalanx, tmp_pa
     ]
     done = convert(phalanx, tmp_path, *objects)
     assert (list(fast_yaml.safe_load_all(done.out)), done.err) == (objects, "")
+
+
+# --- shares of GPUs -----------------------------------------------------------------------------------------
+
+SHARE, MEMORY = "scheduling.phalanx.dev/gpu-share", "scheduling.phalanx.dev/gpu-memory"
+
+
+def pod_of_kai(annotations: Object) -> Object:
+    spec = {"schedulerName": "kai-scheduler", "containers": [{"name": "main"}]}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p", "annotations": annotations},
+        "spec": spec,
+    }
+
+
+@pytest.mark.parametrize("group", [{}, {"pod-group-name": "g"}])
+@pytest.mark.parametrize(
+    ("written", "share"),
+    [
+        ({"gpu-fraction": "0.5"}, {SHARE: "500"}),
+        ({"gpu-fraction": "0.3333", "gpu-fraction-num-devices": "1"}, {SHARE: "334"}),
+        ({"gpu-fraction": "1"}, {SHARE: "1000"}),
+        ({"gpu-memory": "4000"}, {MEMORY: "4000Mi"}),
+    ],
+)
+def test_a_share_of_a_gpu_becomes_one_of_phalanx(
+    phalanx: Phalanx, tmp_path: Path, written: Object, share: Object, group: Object
+) -> None:
+    found = converted(phalanx, tmp_path, pod_of_kai({**written, **group}))
+    assert found["metadata"]["annotations"] == share
+
+
+@pytest.mark.parametrize("group", [{}, {"pod-group-name": "g"}])
+@pytest.mark.parametrize(
+    ("written", "named"),
+    [
+        ({"gpu-fraction": "1.5"}, "[gpu-fraction]: expected a number up to 1"),
+        ({"gpu-fraction": "half"}, "[gpu-fraction]: expected a number up to 1"),
+        ({"gpu-memory": "0"}, "[gpu-memory]: expected a number of MiB"),
+        ({"gpu-fraction": "0.5", "gpu-fraction-num-devices": "2"}, "[gpu-fraction-num-devices]"),
+        ({"gpu-fraction": "0.5", "gpu-memory": "1"}, "[gpu-memory]"),
+        ({"mps": "true"}, "[mps]"),
+    ],
+)
+def test_other_parts_of_gpus_are_errors(
+    phalanx: Phalanx, tmp_path: Path, written: Object, named: str, group: Object
+) -> None:
+    done = convert(phalanx, tmp_path, pod_of_kai({**written, **group}))
+    assert (done.code, done.out) == (2, "")
+    assert f"Pod p: metadata.annotations{named}" in done.err

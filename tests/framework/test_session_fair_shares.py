@@ -113,7 +113,7 @@ def test_flavors_are_divided_separately() -> None:
     scenario.gang("x", 12, gpu=1, queue="a").gang("y", 12, gpu=1, queue="b")
     assert fair_shares(scenario, "a", "b") == [6, 6]
     assert fair_shares(scenario, "a", "b", flavor=A100) == [4, 4]
-    assert fair_shares(scenario, "a", "b", flavor=H100) == [3, 0]
+    assert fair_shares(scenario, "a", "b", flavor=H100) == [4, 0]
     assert fair_shares(scenario, "unknown", flavor=H100) == [0]
 
 

@@ -19,14 +19,14 @@ def _priority(name: str, value: int) -> Manifest:
 async def a_gang_of_higher_priority_preempts_a_complete_gang(site: Site) -> None:
     """The victims get the reason and their grace period, and start again when there is capacity."""
     await site.add_nodes("r1", "r1")
-    high = f"{site.name}-high"
-    await site.create(_priority(high, 1000))
-    await site.add_gang("low", size=4, gpus=2)
+    high, team = f"{site.name}-high", f"{site.name}-team"
+    await site.create(_priority(high, 1000), queue(team, disruption={"allowNonPreemptible": True}))
+    await site.add_gang("low", size=4, gpus=2, spec={"queue": team})
     await site.runs("low", 4)
-    await site.add_gang("other", size=4, gpus=2, spec={"disruption": {"preemptible": False}})
+    await site.add_gang("other", size=4, gpus=2, spec={"queue": team, "disruption": {"preemptible": False}})
     await site.runs("other", 4)
     victims = site.uids("low")
-    await site.add_gang("high", size=2, gpus=4, priority_class=high)
+    await site.add_gang("high", size=2, gpus=4, spec={"queue": team}, priority_class=high)
     await site.runs("high", 2)
     assert site.evicted("low") == {_REASON}
     assert site.evicted("other") == set()

@@ -14,7 +14,7 @@ from phalanx.model.gangs import GangKind
 from phalanx.model.reasons import Reason
 
 from tests.cache.world import gangs_of, new_cache, only_gang, take_snapshot
-from tests.model.written import label, named, other_pod_group, pod, pod_group
+from tests.model.written import allows_non_preemptible, label, named, other_pod_group, pod, pod_group
 
 NOW, LONG_AGO = "2026-01-01T00:00:00Z", "2020-01-01T00:00:00Z"
 POOL = "kai.scheduler/node-pool"
@@ -178,7 +178,7 @@ def test_preemptibility_follows_from_the_class_if_it_is_not_written(
     spec = {"preemptibility": preemptibility} if preemptibility else {}
     level = named("PriorityClass", "level", value=of_class)
     written_group = group(priorityClassName="level", **spec)
-    gang = only_gang(level, written_group, member("a", priority=of_class))
+    gang = only_gang(allows_non_preemptible(), level, written_group, member("a", priority=of_class))
     assert (gang.priority, gang.disruption.is_preemptible) == (of_class, expected)
 
 

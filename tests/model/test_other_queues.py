@@ -9,6 +9,7 @@ from phalanx.model.api.kai import KaiQueue
 from phalanx.model.api.unknown_fields import with_unknown_fields
 from phalanx.model.api.volcano import VolcanoQueue
 from phalanx.model.dialects.queues import QUEUE_DIALECTS, MappedQueue, QueueDialectName
+from phalanx.model.gpu_shares import GPU_MEMORY, GPU_SHARE
 from phalanx.model.queues import Queue, QueueState
 from phalanx.model.reasons import Reason
 
@@ -151,16 +152,17 @@ def test_a_queue_of_kai() -> None:
         priority=7,
         weight=3,
         guarantee={"cpu": 2500, "memory": 64_000_000, "nvidia.com/gpu": 4},
-        limit={"memory": 128_000_000, "nvidia.com/gpu": 8},
+        limit={"memory": 128_000_000, "nvidia.com/gpu": 8, GPU_SHARE: 8000},
         reclaim_min_runtime_ms=5_400_000,
     )
 
 
 def test_what_is_not_written_is_0_in_kai() -> None:
     """Without a limit nothing may be used, and a priority of its own is 100."""
-    nothing = {"cpu": 0, "memory": 0, "nvidia.com/gpu": 0}
-    assert of_kai() == Queue(name="q", priority=100, limit=nothing)
+    nothing = {"cpu": 0, "memory": 0, "nvidia.com/gpu": 0, GPU_SHARE: 0, GPU_MEMORY: 0}
+    assert of_kai() == Queue(name="q", priority=100, limit=nothing, guarantee=nothing)
     assert of_kai(resources={"gpu": FREE}).limit == {"cpu": 0, "memory": 0}
+    assert of_kai(resources={"gpu": FREE}).guarantee == nothing
 
 
 def mapped(**resources: Any) -> MappedQueue:
@@ -168,18 +170,57 @@ def mapped(**resources: Any) -> MappedQueue:
 
 
 def test_a_quota_without_bound_is_the_limit_or_reported() -> None:
-    assert mapped(gpu={"quota": -1, "limit": 8}).spec.guarantee == {"nvidia.com/gpu": 8}
-    assert mapped(gpu={"quota": -1, "limit": 8}).notes == ()
+    nothing = {"cpu": "0m", "memory": 0}
+    assert mapped(gpu={"quota": -1, "limit": 8}).spec.guarantee == {**nothing, "nvidia.com/gpu": 8}
     found = mapped(gpu={"quota": -1, "limit": -1, "overQuotaWeight": 1})
-    assert (found.spec.guarantee, found.problems) == ({}, ())
+    assert (found.spec.guarantee, found.problems) == (nothing, ())
     (note,) = found.notes
     assert note.startswith("spec.resources.gpu.quota: -1 ")
 
 
-def test_one_weight_for_all_resources_that_can_be_borrowed() -> None:
+@pytest.mark.parametrize(
+    ("gpu", "whole", "shares"),
+    [
+        ({"quota": 0, "limit": 0}, (0, 0), (0, 0)),
+        ({"quota": 0, "limit": 2}, (0, 2), (0, 2000)),
+        ({"quota": 0.5, "limit": 1.25}, (0, 1), (500, 1250)),
+        ({"quota": 2.5, "limit": -1}, (2, None), (2500, None)),
+        ({"quota": 2, "limit": 2}, (2, 2), (None, 2000)),
+        ({"quota": 0, "limit": -1}, (0, None), (0, None)),
+    ],
+)
+def test_the_number_of_gpus_bounds_whole_gpus_and_shares_apart(
+    gpu: dict[str, float], whole: tuple[int, int | None], shares: tuple[int | None, int | None]
+) -> None:
+    found = mapped(gpu=gpu)
+    spec = found.spec
+    assert (spec.guarantee.get("nvidia.com/gpu"), spec.limit.get("nvidia.com/gpu")) == whole
+    assert (spec.guarantee.get(GPU_SHARE), spec.limit.get(GPU_SHARE)) == shares
+    assert spec.guarantee.get(GPU_MEMORY) == (0 if gpu["quota"] == 0 else None)
+    assert spec.limit.get(GPU_MEMORY) == (0 if gpu["limit"] == 0 else None)
+    assert any("counted apart" in note for note in found.notes) == (gpu["quota"] > 0 or gpu["limit"] > 0)
+
+
+def test_nothing_is_guaranteed_that_the_limit_does_not_allow() -> None:
+    found = mapped(gpu={"quota": 8, "limit": 2})
+    assert (found.spec.guarantee["nvidia.com/gpu"], found.spec.limit["nvidia.com/gpu"]) == (2, 2)
+    assert "nvidia.com/gpu: the guarantee is cut to the limit" in found.notes
+    ours = QUEUE_DIALECTS[VOLCANO].mapped(volcano(deserved={"cpu": "8"}, capability={"cpu": "2500m"}))
+    assert (ours.spec.guarantee, ours.spec.limit) == ({"cpu": "2500m"}, {"cpu": "2500m"})
+    assert ours.notes == ("cpu: the guarantee is cut to the limit",)
+
+
+def test_a_weight_of_0_counts_as_1() -> None:
+    found = QUEUE_DIALECTS[VOLCANO].mapped(volcano(weight=0))
+    assert (found.spec.weight, len(found.notes), found.problems) == (1, 1, ())
+
+
+def test_the_weight_of_gpus_counts_for_all_resources_that_can_be_borrowed() -> None:
     assert mapped(gpu={"quota": 8, "limit": 8, "overQuotaWeight": 5}).spec.weight == 1
-    (problem,) = mapped(gpu={**FREE, "overQuotaWeight": 2}).problems
-    assert "gpu 2, cpu 1, memory 1" in problem.message
+    assert mapped(gpu={"quota": -1, "limit": -1, "overQuotaWeight": 5}).spec.weight == 1
+    found = mapped(gpu={**FREE, "overQuotaWeight": 2})
+    assert (found.spec.weight, found.problems) == (2, ())
+    assert "gpu 2, cpu 1, memory 1" in found.notes[0]
     (problem,) = mapped(
         **{name: {**FREE, "overQuotaWeight": 0.5} for name in ("cpu", "gpu", "memory")}
     ).problems
@@ -191,7 +232,8 @@ def test_one_weight_for_all_resources_that_can_be_borrowed() -> None:
 @pytest.mark.parametrize(
     ("spec", "path", "reason"),
     [
-        ({"resources": {"gpu": {"quota": 0.5}}}, "spec.resources.gpu.quota: ", Reason.INVALID_OBJECT),
+        ({"resources": {"gpu": {"quota": -0.5}}}, "spec.resources.gpu.quota: ", Reason.INVALID_OBJECT),
+        ({"resources": {"cpu": {"quota": 0.5}}}, "spec.resources.cpu.quota: ", Reason.INVALID_OBJECT),
         ({"resources": {"cpu": {"limit": -2}}}, "spec.resources.cpu.limit: ", Reason.INVALID_OBJECT),
         ({"resources": {"memory": {"quota": 1e300}}}, "spec.resources.memory.quota: ", Reason.INVALID_OBJECT),
         ({"reclaimMinRuntime": "-1"}, "spec.reclaimMinRuntime: ", Reason.INVALID_OBJECT),

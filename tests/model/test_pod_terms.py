@@ -3,8 +3,9 @@
 from typing import Any
 
 import pytest
+from phalanx.limits import POD_TERMS_MAX
 from phalanx.model.conversion.shapes import ShapeCache, read_shape
-from phalanx.model.pods import PodShape, Requirement, Term
+from phalanx.model.pods import AffinityTerm, PodShape, Requirement, Term
 
 from tests.model.written import pod
 
@@ -139,3 +140,46 @@ def test_equal_labels_share_one_object() -> None:
     assert read[0][0] is read[1][0] is read[2][0]
     assert read[0][1] is not read[1][1] is read[2][1]
     assert (read[0][0].pairs, read[0][1].pairs) == ((("a", "1"), ("b", "2")), ((index, "0"),))
+
+
+def test_more_terms_than_are_supported_are_refused_with_the_field() -> None:
+    term = {"topologyKey": "k"}
+    weighted = {"weight": 1, "podAffinityTerm": term}
+    node = {"matchExpressions": [{"key": "a", "operator": "Exists"}]}
+    too_many = POD_TERMS_MAX + 1
+    affinity = {
+        "podAffinity": {REQUIRED: [term] * too_many, PREFERRED: [weighted] * too_many},
+        "podAntiAffinity": {REQUIRED: [term] * too_many, PREFERRED: [weighted] * too_many},
+        "nodeAffinity": {
+            REQUIRED: {"nodeSelectorTerms": [node] * too_many},
+            PREFERRED: [{"weight": 1, "preference": node}] * too_many,
+        },
+    }
+    spread = {"topologyKey": "k", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}
+    read = read_shape(pod(affinity=affinity, topologySpreadConstraints=[spread] * too_many))
+    fields = [fault.partition(":")[0].removeprefix("spec.") for fault in read.invalid]
+    assert sorted(fields) == [
+        f"affinity.nodeAffinity.{PREFERRED}",
+        f"affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms",
+        f"affinity.podAffinity.{PREFERRED}",
+        f"affinity.podAffinity.{REQUIRED}",
+        f"affinity.podAntiAffinity.{PREFERRED}",
+        f"affinity.podAntiAffinity.{REQUIRED}",
+        "topologySpreadConstraints",
+    ]
+    assert "101 terms, at most 100 are supported" in read.invalid[0]
+    assert not shape(*[term] * POD_TERMS_MAX).invalid
+
+
+def test_a_pod_with_more_anti_affinity_than_is_supported_keeps_away_all_pods_of_its_namespace() -> None:
+    terms = [
+        {
+            "topologyKey": f"k{index % 2}",
+            "namespaceSelector": {},
+            "labelSelector": {"matchLabels": {"a": "b"}},
+        }
+        for index in range(POD_TERMS_MAX + 1)
+    ]
+    assert shape(*terms).anti_affinity == tuple(
+        AffinityTerm(key, selector=Term(), namespaces=("team",)) for key in ("k0", "k1")
+    )

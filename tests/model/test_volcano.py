@@ -15,7 +15,7 @@ from phalanx.model.gangs import GangKind
 from phalanx.model.reasons import Objection, Reason
 
 from tests.cache.world import gangs_of, new_cache, only_gang, reasons_of, take_snapshot
-from tests.model.written import label, named, node, other_pod_group, pod, pod_group
+from tests.model.written import allows_non_preemptible, label, named, node, other_pod_group, pod, pod_group
 
 GROUP = "scheduling.k8s.io/group-name"
 TASK = "volcano.sh/task-spec"
@@ -108,7 +108,9 @@ def test_a_pod_group_alone_raises_no_priority_but_lowers_it() -> None:
 def test_preemptable_and_cooldown_time(where: str) -> None:
     def disruption(**marks: str) -> tuple[bool, int]:
         found = only_gang(
-            group(meta={where: {f"volcano.sh/{key}": value for key, value in marks.items()}}), member("a")
+            allows_non_preemptible(),
+            group(meta={where: {f"volcano.sh/{key}": value for key, value in marks.items()}}),
+            member("a"),
         )
         assert found.problems == ()
         return found.disruption.is_preemptible, found.disruption.min_runtime_ms

@@ -7,17 +7,23 @@ import re
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from phalanx.cache.cache import Cache
 from phalanx.cache.events import Applied, Deleted, Relisted
 from phalanx.deciders.port import new_cache
 from phalanx.framework.config import ConfigError, parse_config
+from phalanx.framework.placeholders import placeholders
 from phalanx.model.api.core import Pod
 from phalanx.model.api.kinds import kind_named
 from phalanx.model.api.workloads import WorkloadObject
 from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.memory import Memory
+from phalanx.model.reasons import Objection
 from phalanx.model.workloads.known import WORKLOADS
 
+from tests.builders import demands_of
+from tests.examples import holds
 from tests.model.gangs_of_workloads import gang_of, gangs_of, minimums
 from tests.model.written import controlled_by, label, pod, workload
 
@@ -196,6 +202,60 @@ def test_a_deployment_is_a_gang_of_the_pods_of_its_replica_sets() -> None:
     assert gang_of(*objects, *old).min_member == 3
 
 
+def counted(name: str, index: int, least: int, kind: str = "ReplicaSet", **rest: Any) -> Pod:
+    meta = controlled_by(name, kind=kind, api_version="apps/v1")
+    at = f"2026-11-01T10:00:0{rest.pop('at', 0)}Z"
+    labels = {label("min-member"): str(least)}
+    return pod(f"{name}-{index}", labels=labels, meta={**meta, "creationTimestamp": at}, **rest)
+
+
+@holds(60)
+@given(
+    running=st.integers(0, 4),
+    waiting=st.integers(0, 4),
+    of_two=st.booleans(),
+    least=st.integers(1, 5),
+    earlier=st.integers(1, 5),
+)
+def test_a_rolling_update_is_one_gang_that_never_starts_in_parts(
+    running: int, waiting: int, of_two: bool, least: int, earlier: int
+) -> None:
+    """The old pods have a node, the new ones wait; both have a ReplicaSet, or there is only one."""
+    of = {"name": "web", "kind": "Deployment", "api_version": "apps/v1"}
+    names = ("web-a", "web-b") if of_two else ("web-a", "web-a")
+    objects = [workload("Deployment.apps", "web", replicas=4, template=TEMPLATE)]
+    objects += [
+        workload("ReplicaSet.apps", name, owner=of, replicas=4, template=TEMPLATE) for name in {*names}
+    ]
+    runs = {"nodeName": "n", "status": {"phase": "Running", "startTime": "2026-11-01T10:00:00Z"}}
+    old = [counted(names[0], index, earlier, **runs) for index in range(running)]
+    new = [counted(names[1], 9 - index, least, at=1) for index in range(waiting)]
+    found = gangs_of(*objects, *old, *new)
+    assert len(found) == bool(old or new)
+    for gang in found:
+        minimum = least if new else earlier
+        assert (str(gang), gang.min_member, len(gang.members)) == ("team/web", minimum, running + waiting)
+        demands = demands_of(gang)
+        if running + waiting < minimum:
+            assert isinstance(demands, Objection)
+        elif running == 0 and not isinstance(demands, Objection):
+            (start, *rest) = demands
+            assert (start.count, start.is_whole) == (minimum, True)
+            assert sum(each.count for each in rest) == waiting - minimum
+        elif not isinstance(demands, Objection):
+            assert sum(each.count for each in demands) == waiting
+
+
+@pytest.mark.parametrize(("policy", "least", "reserved"), [("OrderedReady", 2, 1), ("Parallel", 2, 0)])
+def test_an_ordered_stateful_set_reserves_for_the_minimum_of_its_label(
+    policy: str, least: int, reserved: int
+) -> None:
+    spec = {"replicas": 3, "podManagementPolicy": policy, "template": TEMPLATE}
+    gang = gang_of(workload("StatefulSet.apps", "db", **spec), counted("db", 0, least, "StatefulSet"))
+    assert (gang.kind, gang.min_member, gang.reserves) == (GangKind.WORKLOAD, least, policy == "OrderedReady")
+    assert len(placeholders(gang, gang.members)) == reserved
+
+
 # --- Spark --------------------------------------------------------------------------------------------------
 
 EXECUTOR = {
@@ -235,8 +295,8 @@ def executors_of(gang: Gang) -> tuple[int, dict[str, int]]:
 def test_a_spark_driver_reserves_capacity_for_its_executors() -> None:
     gang = gang_of(spark(), spark_driver())
     assert (gang.name, gang.reserves, minimums(gang)) == ("pi", True, {"driver": 1, "executor": 3})
-    # 4 GiB, and 10 % as Spark's default of memoryOverheadFactor for programs in Java.
-    memory = 4096 * MIB + -(-4096 * MIB // 10)
+    # 4 GiB, and 10 % as Spark's default of memoryOverheadFactor for programs in Java, in whole MiB.
+    memory = (4096 + 410) * MIB
     assert executors_of(gang) == (
         3,
         {"cpu": 2000, "memory": memory, "nvidia.com/gpu": 1, "pods": 1},

@@ -14,7 +14,7 @@ from phalanx.model.pods import PodShape
 from phalanx.model.reasons import Reason
 
 from tests.cache.world import gangs_of, new_cache, only_gang, reasons_of
-from tests.model.written import job, label, named, pod, pod_group, pod_of_job
+from tests.model.written import allows_non_preemptible, job, label, named, pod, pod_group, pod_of_job
 
 DOMAIN = "yunikorn.apache.org"
 APP, GROUP, GROUPS = f"{DOMAIN}/app-id", f"{DOMAIN}/task-group-name", f"{DOMAIN}/task-groups"
@@ -418,12 +418,13 @@ def test_pods_that_ask_for_something_else_are_refused(
 def test_opting_out_of_preemption(of_pod: dict[str, str], of_class: dict[str, str], expected: bool) -> None:
     level = named("PriorityClass", "c", value=0)
     level.metadata.annotations.update(of_class)
-    gang = only_gang(level, first(more=of_pod, priorityClassName="c"))
+    gang = only_gang(allows_non_preemptible(), level, first(more=of_pod, priorityClassName="c"))
     assert gang.disruption.preemptible in ((None, True) if expected else (False,))
 
 
 def test_a_priority_class_that_opts_out_later_counts() -> None:
-    cache = new_cache(named("PriorityClass", "c", value=0), first(priorityClassName="c"))
+    classes = named("PriorityClass", "c", value=0)
+    cache = new_cache(allows_non_preemptible(), classes, first(priorityClassName="c"))
     (before,) = gangs_of(cache).values()
     assert before.disruption.preemptible is not False
     changed = named("PriorityClass", "c", value=0)

@@ -234,3 +234,8 @@ def pod_of_job(job_name: str, index: int, *, role: str = "", job_set_name: str =
     labels |= rest.pop("labels", {})
     meta = {**controlled_by(job_name), **rest.pop("meta", {})}
     return pod(f"{job_name}-{index}", labels=labels, meta=meta, **rest)
+
+
+def allows_non_preemptible(name: str = "default") -> Any:
+    """A queue in which gangs may be not preemptible without a guarantee."""
+    return named("Queue", name, spec={"disruption": {"allowNonPreemptible": True}})

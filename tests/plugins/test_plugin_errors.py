@@ -115,6 +115,10 @@ class Broken(Plugin):
         self._fail("protected_pods")
         return frozenset()
 
+    def eviction_rank(self, gang: Gang, view: SessionView) -> int:
+        self._fail("eviction_rank")
+        return 0
+
     def eviction_cost(self, gang: Gang, pods: Sequence[Pod], view: SessionView) -> int:
         self._fail("eviction_cost")
         return 0
@@ -191,8 +195,9 @@ def test_nothing_is_evicted_where_a_hook_that_protects_fails(raising: Any, hook:
     )
 
 
-def test_a_cost_that_is_not_known_does_not_stop_an_eviction(raising: Any) -> None:
-    raising("eviction_cost")
+@pytest.mark.parametrize("hook", ["eviction_cost", "eviction_rank"])
+def test_a_cost_that_is_not_known_does_not_stop_an_eviction(raising: Any, hook: str) -> None:
+    raising(hook)
     result = full_node().decide(CONFIG)
     assert result.evicted() == ["low-0"]
     assert len(result.result.stats.errors) == 1
@@ -257,6 +262,7 @@ WRONG: tuple[tuple[str, object], ...] = (
     ("pod_eviction_limits", None),
     ("protected_until", None),
     ("protected_pods", None),
+    ("eviction_rank", 0.5),
     ("eviction_cost", -1),
     ("eviction_cost", 0.5),
 )

@@ -8,7 +8,7 @@ from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.session import Session
 from phalanx.model.names import GangId
 from phalanx.model.pods import Device, PodPhase
-from phalanx_plugins.run_time_lost import RunTimeLost, RunTimeLostArguments
+from phalanx_plugins.run_time_lost import RunTimeLost
 
 from tests.builders import Scenario
 
@@ -19,7 +19,7 @@ HOUR = 3600
 def cost(scenario: Scenario, name: str = "g") -> int:
     session = Session(scenario.snapshot(), SchedulerConfig())
     gang = session.gangs[GangId(f"gang-{name}")]
-    return RunTimeLost(RunTimeLostArguments(per_eviction=0)).eviction_cost(gang, gang.members, session)
+    return RunTimeLost().eviction_cost(gang, gang.members, session)
 
 
 def running(hours: int = 1, *, checkpointed: int = 0, device: Device | None = None, **asked: Any) -> Scenario:

@@ -1,11 +1,11 @@
-"""SpreadEvictions: evictions cost more in queues that borrowed less."""
+"""SpreadEvictions: gangs of the queues that borrowed most are evicted first."""
 
 import pytest
 from msgspec.structs import replace
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.session import Session
 from phalanx.model.names import GangId
-from phalanx_plugins.spread_evictions import SpreadEvictions, SpreadEvictionsArguments
+from phalanx_plugins.spread_evictions import SpreadEvictions
 
 from tests.builders import Scenario
 
@@ -20,26 +20,27 @@ def tenants(first: int, second: int) -> Scenario:
     return scenario.queue("c").gang("c", 4, gpu=1, queue="c")
 
 
-def cost(scenario: Scenario, gang: str) -> int:
+def rank(scenario: Scenario, gang: str) -> int:
     session = Session(scenario.snapshot(), SchedulerConfig())
     found = session.gangs[GangId(f"gang-{gang}")]
-    return SpreadEvictions(SpreadEvictionsArguments(most=600)).eviction_cost(found, found.members, session)
+    return SpreadEvictions().eviction_rank(found, session)
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "costs"), [(6, 6, (0, 0)), (8, 4, (0, 300)), (4, 8, (300, 0)), (5, 7, (136, 0))]
+    ("first", "second", "ranks"),
+    [(6, 6, (667, 667)), (8, 4, (500, 1000)), (4, 8, (1000, 500)), (5, 7, (800, 572))],
 )
-def test_the_cost_depends_on_the_use_above_the_fair_share(
-    first: int, second: int, costs: tuple[int, int]
+def test_the_rank_depends_on_the_use_above_the_fair_share(
+    first: int, second: int, ranks: tuple[int, int]
 ) -> None:
     scenario = tenants(first, second)
-    assert (cost(scenario, "a0"), cost(scenario, "b0")) == costs
+    assert (rank(scenario, "a0"), rank(scenario, "b0")) == ranks
 
 
-def test_the_cost_is_zero_without_contention() -> None:
+def test_the_ranks_are_equal_without_contention() -> None:
     scenario = tenants(3, 5)
     del scenario._gangs["c"]
-    assert (cost(scenario, "a0"), cost(scenario, "b0")) == (0, 0)
+    assert rank(scenario, "a0") == rank(scenario, "b0")
 
 
 def test_victims_are_chosen_in_the_queue_that_borrowed_most() -> None:

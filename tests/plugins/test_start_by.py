@@ -15,7 +15,7 @@ HOUR = 3_600_000
 
 
 def one_slot(**queue: object) -> Scenario:
-    scenario = Scenario().nodes("n", 1, gpu=1).queue("q", **queue)
+    scenario = Scenario().nodes("n", 1, gpu=1).queue("q", **{"allow_start_by": True, **queue})
     scenario.now = NOW
     return scenario
 
@@ -30,11 +30,14 @@ def lead(seconds: int) -> SchedulerConfig:
         ({}, {}, "first"),
         ({}, {"start_by": NOW + HOUR}, "second"),
         ({}, {"start_by": NOW + HOUR + 1000}, "first"),  # not near yet
-        ({}, {"start_by": NOW - HOUR}, "second"),  # missed, and it still goes first
-        ({"start_by": NOW + HOUR}, {"start_by": NOW + 1}, "second"),
-        ({"start_by": NOW}, {"start_by": NOW}, "first"),
+        ({}, {"start_by": NOW - HOUR}, "first"),  # missed
+        ({}, {"start_by": NOW}, "first"),
+        ({}, {"start_by": NOW + 1000}, "second"),
+        ({"start_by": NOW - 1000}, {"start_by": NOW + HOUR}, "second"),
+        ({"start_by": NOW + HOUR}, {"start_by": NOW + 1000}, "second"),
+        ({"start_by": NOW + 1000}, {"start_by": NOW + 1000}, "first"),
         ({"start_by": NOW + 9 * HOUR}, {"start_by": NOW + 8 * HOUR}, "first"),  # both are far
-        ({"priority": 1}, {"start_by": NOW}, "first"),
+        ({"priority": 1}, {"start_by": NOW + 1000}, "first"),
     ],
 )
 def test_the_gang_with_the_earlier_near_start_by_goes_first(
@@ -52,10 +55,28 @@ def test_the_lead_time_is_configurable() -> None:
     assert scenario.decide(lead(60)).placed() == ["second"]
 
 
+@pytest.mark.parametrize(
+    ("queue", "parent", "placed"),
+    [
+        (None, None, "first"),
+        (True, None, "second"),
+        (None, True, "second"),
+        (False, True, "first"),
+        (True, False, "second"),
+    ],
+)
+def test_the_time_counts_where_the_queue_or_else_its_parent_allows_it(
+    queue: bool | None, parent: bool | None, placed: str
+) -> None:
+    scenario = one_slot(allow_start_by=queue, parent="top").queue("top", allow_start_by=parent)
+    scenario.gang("first", 1, gpu=1, queue="q").gang("second", 1, gpu=1, queue="q", start_by=NOW + 1000)
+    assert scenario.decide().placed() == [placed]
+
+
 def test_repairs_go_first_and_surplus_last() -> None:
     scenario = one_slot().nodes("m", 1, gpu=3).gang("run", 2, gpu=1, on=["m-0"], queue="q")
     scenario.change("run", started=True)
-    scenario.gang("due", 2, min=1, gpu=1, queue="q", start_by=NOW).gang("other", 1, gpu=1, queue="q")
+    scenario.gang("due", 2, min=1, gpu=1, queue="q", start_by=NOW + 1000).gang("other", 1, gpu=1, queue="q")
     result = scenario.decide()
     assert [(each.group, each.cause) for each in result.result.placements] == [
         ("team/run", "replace"),
@@ -66,22 +87,22 @@ def test_repairs_go_first_and_surplus_last() -> None:
 
 def test_start_by_does_not_change_a_strict_fifo() -> None:
     scenario = one_slot(ordering=Ordering.STRICT_FIFO).gang("first", 1, gpu=1, queue="q")
-    scenario.gang("second", 1, gpu=1, queue="q", start_by=NOW)
+    scenario.gang("second", 1, gpu=1, queue="q", start_by=NOW + 1000)
     assert scenario.decide().placed() == ["first"]
 
 
 def test_start_by_orders_the_gangs_of_one_user_only() -> None:
     scenario = one_slot(ordering=Ordering.FAIR_USERS, user_label="user")
     scenario.gang("run", 1, gpu=0, on=["n-0"], queue="q", labels={"user": "a"})
-    scenario.gang("due", 1, gpu=1, queue="q", labels={"user": "a"}, start_by=NOW)
+    scenario.gang("due", 1, gpu=1, queue="q", labels={"user": "a"}, start_by=NOW + 1000)
     scenario.gang("b1", 1, gpu=1, queue="q", labels={"user": "b"})
-    scenario.gang("b2", 1, gpu=1, queue="q", labels={"user": "b"}, start_by=NOW)
+    scenario.gang("b2", 1, gpu=1, queue="q", labels={"user": "b"}, start_by=NOW + 1000)
     assert scenario.decide().placed() == ["b2"]
 
 
 def test_start_by_does_not_change_the_order_of_queues() -> None:
     scenario = one_slot().queue("p", priority=1).gang("first", 1, gpu=1, queue="p")
-    scenario.gang("second", 1, gpu=1, queue="q", start_by=NOW)
+    scenario.gang("second", 1, gpu=1, queue="q", start_by=NOW + 1000)
     assert scenario.decide().placed() == ["first"]
 
 
@@ -128,11 +149,11 @@ TIMES = st.none() | st.integers(NOW - 2 * HOUR, NOW + 3 * HOUR).map(lambda at: a
 @given(st.lists(st.tuples(st.integers(0, 2), TIMES), min_size=1, max_size=6), st.randoms())
 @holds(100)
 def test_the_order_is_by_priority_then_near_times_then_age(gangs, random) -> None:  # type: ignore[no-untyped-def]
-    scenario = Scenario().nodes("n", 1, gpu=len(gangs)).queue("q")
+    scenario = Scenario().nodes("n", 1, gpu=len(gangs)).queue("q", allow_start_by=True)
     scenario.now = NOW
     for index, (priority, start_by) in enumerate(gangs):
         scenario.gang(f"g{index}", 1, gpu=1, queue="q", priority=priority, start_by=start_by)
-    near = [at is not None and at <= NOW + HOUR for _, at in gangs]
+    near = [at is not None and NOW < at <= NOW + HOUR for _, at in gangs]
     expected = sorted(
         range(len(gangs)), key=lambda each: (-gangs[each][0], not near[each], near[each] and gangs[each][1])
     )

@@ -212,7 +212,7 @@ def test_nodes_unavailable() -> None:
         "1 condition Ready is False"
     )
     assert found.next_step == (
-        "Uncordon b-0, b-1, d-0 and repair c-0, or lower minMember to 2, or add 4 nodes like a-0; "
+        "Uncordon b-0, b-1 and repair c-0, d-0, or lower minMember to 2, or add 4 nodes like a-0; "
         "then wait until running work ends"
     )
     assert Evidence("nodes unavailable", "cordoned", 2) in found.evidence

@@ -2,6 +2,7 @@
 
 import asyncio
 
+from phalanx.framework.config import PluginConfig, SchedulerConfig
 from phalanx_simulator.embedded import manifests
 from phalanx_simulator.embedded.store import Key, Object
 from phalanx_simulator.invariants.catalogue import ALL_CHECKS
@@ -15,7 +16,10 @@ BUDGET = {
 }
 
 
-def test_a_budget_that_allows_one_eviction_protects_the_second_pod_until_it_is_deleted() -> None:
+HARD = SchedulerConfig(plugins=(PluginConfig("disruption-budgets", arguments={"enforcement": "hard"}),))
+
+
+def test_a_hard_budget_of_one_eviction_protects_the_second_pod_until_it_is_deleted() -> None:
     async def play(world: World) -> None:
         world.create([manifests.node("n1", gpus=8), manifests.priority_class("urgent", 1000), BUDGET])
         world.start()
@@ -38,7 +42,7 @@ def test_a_budget_that_allows_one_eviction_protects_the_second_pod_until_it_is_d
         await asyncio.sleep(120)
         assert len(on_nodes(world, "urgent")) == 2
 
-    world = in_world(WorldSettings(seed=1, replicas=1, checks=ALL_CHECKS), play)
+    world = in_world(WorldSettings(seed=1, replicas=1, checks=ALL_CHECKS, config=HARD), play)
     assert world.violations.kept == []
 
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from phalanx.model.decisions import CycleResult, Evict, EvictionReason
 from phalanx_simulator.embedded.manifests import node, pod
 from phalanx_simulator.invariants.preemptions import BUDGETS, BudgetsAreRespected
@@ -37,9 +38,15 @@ async def guarded(stage: Stage, allowed: int, *, phase: str = "Running") -> Acto
     return host
 
 
-def choose(stage: Stage, host: Actor, *names: str, beneficiary: str = "default/other") -> None:
+def choose(
+    stage: Stage,
+    host: Actor,
+    *names: str,
+    beneficiary: str = "default/other",
+    reason: EvictionReason = EvictionReason.PREEMPTED,
+) -> None:
     evictions = tuple(
-        Evict(stage.uid(name), "default", name, "g", 1, EvictionReason.PREEMPTED, "", beneficiary=beneficiary)  # type: ignore[arg-type]
+        Evict(stage.uid(name), "default", name, "g", 1, reason, "", beneficiary=beneficiary)  # type: ignore[arg-type]
         for name in names
     )
     host.decided(CycleResult(cycle=1, evictions=evictions))
@@ -99,6 +106,18 @@ def test_pods_that_do_not_run_do_not_count_for_a_budget() -> None:
         choose(stage, await guarded(stage, 0, phase="Pending"), "a0")
 
     assert violations(history, BudgetsAreRespected) == []
+
+
+@pytest.mark.parametrize(
+    ("reason", "expected"), [(EvictionReason.PREEMPTED, []), (EvictionReason.CONSOLIDATED, ["S24"])]
+)
+def test_by_default_only_moves_keep_within_budgets(reason: EvictionReason, expected: list[str]) -> None:
+    async def history(stage: Stage) -> None:
+        for check in stage.checks._checks:
+            check.context = replace(check.context, hard_budgets=False)
+        choose(stage, await guarded(stage, 0), "a0", reason=reason)
+
+    assert violations(history, BudgetsAreRespected) == expected
 
 
 def test_budgets_do_not_apply_to_a_release() -> None:

@@ -1,6 +1,7 @@
 """Explanations of infeasibility: each statement must be true, and each relaxation must be feasible."""
 
 from collections.abc import Sequence
+from itertools import product
 
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -130,7 +131,7 @@ def test_domains_of_nodes_that_pods_may_not_use_are_in_no_conflict() -> None:
     assert found.obstacle is Obstacle.LIMITS
 
 
-def test_roles_are_scaled_down_together() -> None:
+def test_each_role_counts_with_as_many_pods_as_fit() -> None:
     problem = PlacementProblem(
         resources=GPU,
         levels=("spine", "rack"),
@@ -169,15 +170,14 @@ def test_the_conflict_is_irreducible_and_every_relaxation_is_feasible(problem: P
 @bounded(25)
 @given(problems(roles=2))
 def test_the_most_pods_that_fit_equal_the_oracle(problem: PlacementProblem) -> None:
-    """One more pod of the largest role, with the other roles scaled in proportion, does not fit."""
+    """Every combination of numbers of pods with a larger sum is infeasible."""
     assume(optimum(problem) is None)
     found = explain(problem)
     core = feasibility_problem(problem)
     assert found.most_proven
     assert optimum(with_counts(core, found.most)) is not None
-    largest = max(one.minimum for one in core.roles)
-    size = found.most[[one.minimum for one in core.roles].index(largest)] + 1
-    assert optimum(with_counts(core, [-(-one.minimum * size // largest) for one in core.roles])) is None
+    for counts in product(*(range(one.minimum + 1) for one in core.roles)):
+        assert sum(counts) <= sum(found.most) or optimum(with_counts(core, counts)) is None
 
 
 def with_counts(core: PlacementProblem, counts: Sequence[int]) -> PlacementProblem:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from phalanx.solver.preemption.engine import choose_victims, fewest_victims
+from phalanx.solver.preemption.engine import choose_victims
 from phalanx.solver.preemption.exact import ExactResult, cheapest
 from phalanx.solver.preemption.greedy import cheapest_first, most_for_the_cost
 from phalanx.solver.preemption.presolve import cost_bound, reduced_scope
@@ -112,15 +112,6 @@ def _has_place(problem: PreemptionProblem, free: list[tuple[int, ...]], takes: l
     return go(0, tuple(free), tuple((0,) * len(problem.demands) for _ in free))
 
 
-def _fewest(problem: PreemptionProblem) -> int | None:
-    """The least number of units whose eviction is sufficient."""
-    for count in range(len(problem.units) + 1):
-        for chosen in combinations(range(len(problem.units)), count):
-            if _is_enough(problem, set(chosen)):
-                return count
-    return None
-
-
 @st.composite
 def problems(draw: st.DrawFn, *, demands: int = 1) -> PreemptionProblem:
     """Up to four nodes in one or two domains, and up to six units, some of which require another."""
@@ -199,13 +190,6 @@ def test_one_demand_gets_the_cheapest_victims_with_a_proof(problem: PreemptionPr
     assert choice.cost == least
     assert choice.proven
     assert _is_enough(problem, set(choice.units))
-
-
-@given(problems())
-@holds(100)
-def test_the_fewest_victims_are_proven_too(problem: PreemptionProblem) -> None:
-    choice, least = fewest_victims(problem, effort=1.0).choice, _fewest(problem)
-    assert (choice.bound if choice is not None else None) == least
 
 
 @given(problems(demands=2))

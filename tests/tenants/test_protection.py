@@ -104,11 +104,13 @@ def test_gangs_that_become_not_preemptible_while_they_run_are_protected_within_t
     assert world.pod("owner", "ns-y", gpus=4, queue="y").decide().evicted == {"new-0"}
 
 
-def test_not_preemptible_without_a_guarantee_protects_from_all_but_owners() -> None:
+@pytest.mark.parametrize("allowed", [True, False])
+def test_where_a_queue_allows_it_not_preemptible_protects_from_all_but_owners(allowed: bool) -> None:
     never = {"disruption": {"preemptible": False}}
-    assert evicts(lent(spec=never).decide())
-    borrower = lent(spec=never).queue("y", team="y", weight=100)
-    assert not evicts(borrower.decide())
+    allows = {"disruption": {"allowNonPreemptible": allowed}}
+    assert evicts(lent(spec=never, **allows).decide())
+    borrower = lent(spec=never, **allows).queue("y", team="y", weight=100)
+    assert evicts(borrower.decide()) is not allowed
 
 
 def test_a_succeeded_member_protects_the_others_for_ten_minutes() -> None:

@@ -6,8 +6,8 @@ Limits that other packages share are in `phalanx/limits.py`; delays before anoth
 
 from typing import Final
 
-VICTIM_PRIORITIES_MAX: Final = 8
-"""Steps in which victims of higher priority are added; each step is a choice of its own."""
+VICTIM_CLASSES_MAX: Final = 8
+"""Steps in which more important victims are added; each step is a choice of its own."""
 
 VICTIM_TRIALS_MAX: Final = 16
 """Solves that check whether victims chosen by trial are unnecessary."""
@@ -105,6 +105,10 @@ ENDING_SOLVES_MAX: Final = 32
 ADVICE_SOLVES_MAX: Final = 64
 """Solves to verify the advice of one verdict: each kind of advice takes one to ten."""
 
+ADVICE_KINDS_MAX: Final = 4096
+"""Kinds of pods that all solves for the advice of one verdict read, on all nodes. A gang of up to 64 kinds
+gets all solves, and one of 4,096 kinds a single one: all tenants share the cycle."""
+
 ADVISED_NODES_MAX: Final = 3
 """Nodes on which an advice names the amounts to free; with more, the number of pods to fit is named."""
 
@@ -149,15 +153,6 @@ RESERVATION_SHARED_SOLVES_MAX: Final = 96
 
 RESERVATION_ENDS_SHOWN_MAX: Final = 8
 """Gangs that a verdict names as those that must end before a reserved start, the last ones."""
-
-FEWEST_VICTIMS_LIMIT: Final = 0.1
-"""Deterministic time to prove a lower bound on the number of victims: up to two tenths of a second."""
-
-CYCLE_FEWEST_VICTIMS_LIMIT: Final = 0.3
-"""Deterministic time for all such proofs of one cycle."""
-
-FEWEST_VICTIMS_UNITS_MAX: Final = 1_000
-"""Candidate units up to which the bound is computed."""
 
 CYCLE_VICTIMS_LIMIT: Final = 2.0
 """Deterministic time that one cycle may spend on choosing victims. Beyond, the greedy heuristic chooses."""

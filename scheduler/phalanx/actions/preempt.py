@@ -23,6 +23,7 @@ from phalanx.actions.outcome import Failure
 from phalanx.actions.preemption import unfinished_evictions
 from phalanx.actions.preemption.candidate_queues import CandidateQueueFinder
 from phalanx.actions.preemption.decision import Decision
+from phalanx.actions.preemption.equal_gangs import with_exchanged_costs
 from phalanx.actions.preemption.eviction_limits import EvictionLimits, limits_of
 from phalanx.actions.preemption.eviction_verdicts import eviction_in_progress
 from phalanx.actions.preemption.evictions_in_progress import EvictionsInProgress, checked_at
@@ -343,7 +344,7 @@ class _Preemption:
     ) -> Evictable:
         """What may be evicted, whether the cycle had started anything or not."""
         units = self._pool.victims_for(beneficiary)
-        victims = [each for each in units.victims if _is_left(each, taken)]
+        victims = with_exchanged_costs([each for each in units.victims if _is_left(each, taken)])
         found = Evictable(victims, limits, units.next_at)
         recent = self._starts.decided(taken) if victims else []
         return evictable_without(recent, found, beneficiary, self._session) if recent else found

@@ -19,6 +19,7 @@ from phalanx.cache.gang_changes import (
 from phalanx.cache.gang_objects import GangObjects
 from phalanx.cache.gang_view import GangView
 from phalanx.cache.group_trees import IN_TREES, Move
+from phalanx.cache.records import RecordTable
 from phalanx.cache.table import Key
 from phalanx.cache.usage import QueueUsage
 from phalanx.cache.workloads import WorkloadTable
@@ -61,8 +62,12 @@ class GangTable:
             pod=pod,
             kinds=kinds,
         )
+        self.records = RecordTable(self._record_changed)
         self._objects = GangObjects(
-            scheduler_name=scheduler_name, workloads=self.workloads, changed=self._group_changed
+            scheduler_name=scheduler_name,
+            workloads=self.workloads,
+            changed=self._group_changed,
+            record=self.records.get,
         )
         self.groups = self._objects.groups
         self._trees, self._applications = self._objects.trees, self._objects.applications
@@ -266,6 +271,11 @@ class GangTable:
         elif without_progress(old) != without_progress(new):
             log.mark_may_unblock()
 
+    def _record_changed(self, gang: GangId, log: ChangeLog) -> None:
+        key = self._known.key_of(gang)
+        if key is not None:
+            self._touch(key, log)
+
     def _gangs_of(self, workload: GangKey) -> list[GangKey]:
         """The gangs into which a workload is divided; it is one otherwise."""
         return [workload, *self._parts.get(workload, ())]
@@ -325,7 +335,10 @@ class GangTable:
         if key.kind is GangKind.LABEL:
             return count < (new.min_member or 1)
         group = self._objects.known(key)
-        return group is None or not (group.started or group.spec.reserves or count >= group.min_member)
+        if group is None:
+            return True
+        is_enough = count >= (new.min_member or group.min_member)
+        return not (group.started or group.spec.reserves or is_enough)
 
     def _key_of(self, pod: Pod | None, log: ChangeLog) -> GangKey | None:
         if pod is None or is_foreign(pod, self._scheduler_name):
@@ -396,7 +409,7 @@ class GangTable:
         for key in self._stale:
             old = self._gangs.pop(key, ())
             new = self._read(key, old, classes) if key in self._pods else ()
-            self._known.exchange(old, new)
+            self._known.exchange(key, old, new)
             self._usage.replace(key, new)
             if new:
                 self._gangs[key] = new
@@ -447,6 +460,7 @@ class GangTable:
 
     def check(self, pods: Iterable[Pod]) -> None:
         """Assert that every pod of ours is in exactly one gang, and that the usage of queues is correct."""
+        pods = tuple(pods)
         ours = sorted([pod.uid for pod in pods if pod.scheduler_name == self._scheduler_name])
         members = [pod for gang in self.view().values() for pod in gang.members]
         assert ours == sorted([pod.uid for pod in members if pod.scheduler_name == self._scheduler_name])
@@ -454,10 +468,13 @@ class GangTable:
         assert list(self.view()) == sorted([gang.id for gangs in self._gangs.values() for gang in gangs])
         assert self._gangs.keys() <= self._pods.keys(), "gangs without candidates"
         self.workloads.check(
-            (pod.namespace, controller)
-            for found in self._pods.values()
-            for pod in found.values()
-            if (controller := self._followed(pod)) is not None
+            (
+                (pod.namespace, controller)
+                for found in self._pods.values()
+                for pod in found.values()
+                if (controller := self._followed(pod)) is not None
+            ),
+            pods,
         )
         assert all(self._pods.values()), "an empty entry of candidates"
         self._applications.check()

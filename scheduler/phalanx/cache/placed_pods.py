@@ -32,38 +32,79 @@ class View(Struct, frozen=True):
     placed_pods: tuple[PlacedPods, ...]
 
 
+class _PodsOfKind:
+    """The nodes of the pods of one kind, and what snapshots show of them."""
+
+    __slots__ = ("_shown", "kind", "nodes", "order")
+
+    def __init__(self, kind: _Kind) -> None:
+        self.kind = kind
+        self.order = _order(kind)
+        self.nodes: dict[NodeName, int] = {}
+        self._shown: PlacedPods | None = None
+
+    def count(self, node: NodeName, change: int) -> None:
+        """Add `change` to the number of pods on the node."""
+        self._shown = None
+        self.nodes[node] = self.nodes.get(node, 0) + change
+        if not self.nodes[node]:
+            del self.nodes[node]
+
+    @property
+    def shown(self) -> PlacedPods:
+        """The pods as snapshots have them; the same object until one of them comes or goes."""
+        if self._shown is None:
+            namespace, labels, anti_affinity, preferred, is_terminating = self.kind
+            self._shown = PlacedPods(
+                namespace,
+                labels,
+                anti_affinity,
+                nodes=dict(sorted(self.nodes.items())),
+                is_terminating=is_terminating,
+                preferred=preferred,
+            )
+        return self._shown
+
+
 class _Kinds:
     """Pods by kind and node, and an index of kinds by their labels and by the labels that they avoid."""
 
     def __init__(self) -> None:
-        self.nodes: dict[_Kind, dict[NodeName, int]] = {}
+        self.pods: dict[_Kind, _PodsOfKind] = {}
         self._labelled: dict[Label, dict[_Kind, None]] = {}
         self._avoiding: dict[Label, dict[_Kind, None]] = {}
+        self._in_order: list[_PodsOfKind] | None = None
 
     def count(self, place: tuple[_Kind, NodeName] | None, change: int) -> None:
         """Add `change`, 1 or -1, to the number of pods of the kind on the node."""
         if place is None:
             return
         kind, node = place
-        if kind not in self.nodes:
-            self.nodes[kind] = {}
+        pods = self.pods.get(kind)
+        if pods is None:
+            pods = self.pods[kind] = _PodsOfKind(kind)
+            self._in_order = None
             for table, label in self._entries(kind):
                 table.setdefault(label, {})[kind] = None
-        nodes = self.nodes[kind]
-        nodes[node] = nodes.get(node, 0) + change
-        if not nodes[node]:
-            del nodes[node]
-        if not nodes:
-            del self.nodes[kind]
+        pods.count(node, change)
+        if not pods.nodes:
+            del self.pods[kind]
+            self._in_order = None
             for table, label in self._entries(kind):
                 del table[label][kind]
                 if not table[label]:
                     del table[label]
 
+    def shown(self) -> tuple[PlacedPods, ...]:
+        """All pods in the order of snapshots."""
+        if self._in_order is None:
+            self._in_order = sorted(self.pods.values(), key=lambda pods: pods.order)
+        return tuple([pods.shown for pods in self._in_order])
+
     def labelled(self, labels: Iterable[Label]) -> Iterator[_Kind]:
         """Kinds with one of these labels. None selects all kinds."""
         for label in labels:
-            yield from self.nodes if label is None else self._labelled.get(label, ())
+            yield from self.pods if label is None else self._labelled.get(label, ())
 
     def that_avoid(self, pairs: Iterable[tuple[str, str]]) -> Iterator[_Kind]:
         """Kinds whose anti-affinity may select a pod with these labels."""
@@ -136,17 +177,8 @@ class PlacedPodIndex:
                 )
             if self._has_terms and self._kinds is None:
                 self._kinds = self._counted(self._pods())
-            nodes = self._kinds.nodes if self._kinds is not None else {}
-            placed_pods = [
-                PlacedPods(
-                    *kind[:3],
-                    nodes=dict(sorted(nodes[kind].items())),
-                    preferred=kind[3],
-                    is_terminating=kind[4],
-                )
-                for kind in sorted(nodes, key=_order)
-            ]
-            self._view = View(*self._terms, tuple(placed_pods))
+            placed_pods = self._kinds.shown() if self._kinds is not None else ()
+            self._view = View(*self._terms, placed_pods)
         return self._view
 
     @property
@@ -180,7 +212,7 @@ class PlacedPodIndex:
             if affinity_term_matches(term, kind[0], dict(kind[1]), namespaces)
         ]
         for kind, key in found:
-            for node, count in kinds.nodes[kind].items():
+            for node, count in kinds.pods[kind].nodes.items():
                 if count > ((kind, node) == mine):
                     yield key, node
 
@@ -194,7 +226,7 @@ class PlacedPodIndex:
         for kind in self._kinds.labelled(required_label_pairs((term,))):
             namespace, labels, *_, terminates = kind
             if not terminates and affinity_term_matches(term, namespace, dict(labels), {}):
-                yield from self._kinds.nodes[kind].items()
+                yield from self._kinds.pods[kind].nodes.items()
 
     def check(self, pods: Iterable[Pod]) -> None:
         """Assert that the counts equal those of `pods`, which are all pods."""

@@ -3,13 +3,14 @@
 A chain of controllers is followed once for all pods of a controller, and again when an object in it changes.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Final
 
 from msgspec import Struct
 
 from phalanx.cache.events import ChangeLog
+from phalanx.cache.foreign_members import ForeignMembers, OwnerId
 from phalanx.cache.table import Key, Table
 from phalanx.limits import OWNER_CHAIN_MAX
 from phalanx.model.api.kinds import kind_named
@@ -24,9 +25,6 @@ from phalanx.model.reasons import Objection, Reason
 from phalanx.model.workloads.known import POD, WorkloadKinds
 
 _NOT_YET: Final = "not listed yet"
-
-OwnerId = tuple[str, str]
-"""Namespace and UID of a controller of pods."""
 
 
 class _Chain(Struct):
@@ -76,6 +74,9 @@ class WorkloadTable:
         self._chains: dict[OwnerId, _Chain] = {}
         self._through: dict[str, dict[OwnerId, None]] = {}
         self._not_listed: dict[str, str] = dict.fromkeys(kinds.by_name, _NOT_YET)
+        self._foreign = ForeignMembers(scheduler_name)
+        self._owned: dict[str, dict[str, None]] = {}
+        """UIDs of workloads by the UID of their controller."""
 
     # --- events -------------------------------------------------------------------------------------------
 
@@ -109,13 +110,21 @@ class WorkloadTable:
                 self._changed(key, None, None, log)
 
     def pod_changed(self, old: Pod | None, new: Pod | None, log: ChangeLog) -> None:
-        """A pod was added, changed or removed, which may own other pods."""
+        """A pod was added, changed or removed, which may own other pods, or be one of another scheduler."""
+        for namespace, controller in self._foreign.replace(old, new):
+            self._foreign_changed(namespace, controller, log)
         pod = new or old
         if pod is None or pod.uid not in self._through:
             return
         if old is None or new is None or old.controller != new.controller:
             for owner in tuple(self._through[pod.uid]):
                 self._follow_again(owner, log)
+
+    def _foreign_changed(self, namespace: str, controller: Controller, log: ChangeLog) -> None:
+        """Pods of another scheduler may be in a workload of which others are ours."""
+        key = self._follow(namespace, controller, ChangeLog()).key if self._chains else None
+        if key is not None:
+            self._changed(key, None, None, log)
 
     def _object_changed(self, _key: Key, old: Workload | None, new: Workload | None, log: ChangeLog) -> None:
         if old is not None and (new is None or new.group.uid != old.group.uid):
@@ -133,6 +142,11 @@ class WorkloadTable:
             self._by_uid.pop(uid, None)
         else:
             self._by_uid[uid] = new
+        if old is None or new is None or old.owner != new.owner:
+            self._index_owner(uid, old, new)
+            if self._foreign.of((present.group.namespace, uid)):
+                controller = Controller(kind="", name="", uid=uid, workload=present.kind)
+                self._foreign_changed(present.group.namespace, controller, log)
         gangs: dict[GangKey, None] = {}
         for owner in tuple(self._through.get(uid, ())):
             chain = self._chains[owner]
@@ -142,6 +156,15 @@ class WorkloadTable:
                 gangs[chain.key] = None
         for key in gangs:
             self._changed(key, old, new, log)
+
+    def _index_owner(self, uid: str, old: Workload | None, new: Workload | None) -> None:
+        if old is not None and old.owner is not None:
+            siblings = self._owned[old.owner.uid]
+            del siblings[uid]
+            if not siblings:
+                del self._owned[old.owner.uid]
+        if new is not None and new.owner is not None:
+            self._owned.setdefault(new.owner.uid, {})[uid] = None
 
     def _follow_again(self, owner: OwnerId, log: ChangeLog) -> _Chain:
         before = self._chains[owner]
@@ -217,6 +240,29 @@ class WorkloadTable:
             return None
         return found
 
+    def foreign_roles(self, key: GangKey, pods: Iterable[Pod]) -> frozenset[str]:
+        """The roles of pods of other schedulers in the workload of a gang, in the same part of it. `pods`:
+        those of ours."""
+        if not self._foreign:
+            return frozenset()
+        part_label = self.kinds.by_name[key.dialect].part_label
+        found: dict[PodUid, Pod] = {}
+        waiting = [key.name, *(pod.uid for pod in pods)]
+        seen = set(waiting)
+        while waiting:
+            owner = waiting.pop()
+            inside = self._foreign.of((key.namespace, owner))
+            found.update(inside)
+            below = [uid for uid in (*inside, *self._owned.get(owner, ())) if uid not in seen]
+            seen.update(below)
+            waiting += below
+        roles = [
+            pod.role
+            for pod in found.values()
+            if not part_label or dict(pod.all_labels).get(part_label, "") == key.part
+        ]
+        return frozenset(roles)
+
     def of_uid(self, uid: str) -> Workload | None:
         """The workload with this UID, if it is known."""
         return self._by_uid.get(uid)
@@ -242,8 +288,10 @@ class WorkloadTable:
             step = f"Delete the pod: only a {kind.api_name} that exists can complete the gang"
         return Objection(Reason.WORKLOAD_NOT_FOUND, message, step)
 
-    def check(self, owners: Iterator[tuple[str, Controller]]) -> None:
-        """Assert that there is one chain per controller of these pods, and no other, each as it is now."""
+    def check(self, owners: Iterator[tuple[str, Controller]], pods: Iterable[Pod]) -> None:
+        """Assert that there is one chain per controller of these pods of ours, and no other, each as it is
+        now. `pods`: those of all schedulers."""
+        self._foreign.check(pods)
         counts: dict[OwnerId, int] = {}
         for namespace, controller in owners:
             owner = (namespace, controller.uid)
@@ -254,4 +302,6 @@ class WorkloadTable:
         through = {(uid, owner) for uid, owners in self._through.items() for owner in owners}
         assert through == {(uid, owner) for owner, chain in self._chains.items() for uid in chain.passes}
         known = [each for table in self.tables.values() for each in table.values()]
+        owned = {(each.owner.uid, each.group.uid) for each in known if each.owner is not None}
+        assert owned == {(owner, uid) for owner, uids in self._owned.items() for uid in uids}, "owners"
         assert self._by_uid == {each.group.uid: each for each in known}, "workloads by UID"

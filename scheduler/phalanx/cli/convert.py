@@ -1,6 +1,7 @@
 """`phalanx convert`: write PodGroups of other projects, and the pods that name them, as those of Phalanx."""
 
 import sys
+from collections.abc import Mapping
 from copy import deepcopy
 from typing import Annotated, Final
 
@@ -56,10 +57,15 @@ def convert(
         raise BadInput(f"Topology, HyperNode or PriorityClass: {error}") from error
     documents, queues = without_queues(documents, report.wrong)
     groups = application_groups(documents, report.wrong)
-    found = [*queues, *groups, *(_converted(document, inputs, report) for document in documents)]
+    found = [
+        *inputs.made.objects,
+        *queues,
+        *groups,
+        *(_converted(document, inputs, report) for document in documents),
+    ]
     if report.wrong:
         raise BadInput(*report.wrong)
-    for note in report.notes:
+    for note in (*inputs.made.notes, *report.notes):
         print(f"note: {note}", file=sys.stderr)
     yaml.safe_dump_all([each for each in found if each is not None], sys.stdout, sort_keys=False)
     return Exit.OK
@@ -78,6 +84,8 @@ def _converted(document: Document, inputs: Inputs, report: Report) -> Object | N
             return document.value
         if _may_own_pods(kind):
             return _with_templates(document, report)
+        if kind is not None and kind.name == "Node" and inputs.made.node_labels:
+            return _with_labels(document, inputs.made.node_labels)
     except msgspec.ValidationError as error:
         report.wrong.append(f"{document}: {error}")
     return document.value
@@ -86,6 +94,13 @@ def _converted(document: Document, inputs: Inputs, report: Report) -> Object | N
 def _may_own_pods(kind: Kind | None) -> bool:
     """Whether it is a pod, a workload, a namespace, which may name a queue, or a kind that is not known."""
     return kind is None or kind.name in ("Pod", "Namespace") or kind.name in WORKLOADS
+
+
+def _with_labels(document: Document, labels: Mapping[str, Mapping[str, str]]) -> Object:
+    """The node with the labels of the tiers that contain it."""
+    meta = document.value.get("metadata") or {}
+    added = labels.get(str(meta.get("name")), {})
+    return {**document.value, "metadata": {**meta, "labels": {**(meta.get("labels") or {}), **added}}}
 
 
 def _with_templates(document: Document, report: Report) -> Object:

@@ -9,12 +9,14 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from phalanx.cache.events import Assumed
+from phalanx.cli.released_claims import released, uses_claims, with_consumer
 from phalanx.cycle import Engine
 from phalanx.deciders.port import new_cache
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.retry import FRESH_VICTIMS_MS
 from phalanx.limits import DECIDE_CYCLES_MAX, DECIDE_STEP_MIN_MS
 from phalanx.model.api.core import Pod
+from phalanx.model.api.devices import ResourceClaim
 from phalanx.model.api.kinds import DEVICE_KINDS, KubeObject
 from phalanx.model.api.values import utc
 from phalanx.model.decisions import Bind, CycleResult, Evict, Placement, bind_annotations
@@ -38,9 +40,11 @@ class StaticCluster:
         self._scheduler_name = config.scheduler_name
         objects = tuple(objects)
         self._pods.update((PodUid(item.metadata.uid), item) for item in objects if isinstance(item, Pod))
+        self._claims = {item.metadata.uid: item for item in objects if isinstance(item, ResourceClaim)}
         kinds = (*self._cache.known_workloads.by_name, *DEVICE_KINDS)
         self._cache.apply_all(Relisted(kind, ()) for kind in kinds)
         self._cache.apply_all(map(Applied, objects))
+        self._release_claims()
 
     @property
     def now(self) -> int:
@@ -56,12 +60,16 @@ class StaticCluster:
         return self._cache.snapshot(now=self._now, seed=self._seed, memory=self.memory)
 
     def apply(self, result: CycleResult) -> None:
-        """Let bound pods run and remove evicted ones, which no controller creates again."""
+        """Let bound pods run and remove evicted ones, which no controller creates again.
+
+        Devices of claims that no pod uses any more are given back.
+        """
         for placement in result.placements:
             for bind in placement.binds:
                 self._run(placement, bind)
         for evict in result.evictions:
             self._delete(evict)
+        self._release_claims()
         self.memory = result.memory
 
     def waiting_for_others(self) -> Counter[str]:
@@ -84,6 +92,9 @@ class StaticCluster:
         status = replace(pod.status, phase=str(PodPhase.RUNNING), start_time=started)
         running = replace(pod, metadata=metadata, spec=spec, status=status)
         self._pods[bind.pod] = running
+        for grant in bind.grants:
+            if grant.uid in self._claims:
+                self._claims[grant.uid] = with_consumer(self._claims[grant.uid], running)
         if bind.grants:  # what is assumed for claims remains until the pod ends
             self._cache.apply(Assumed(bind.pod, bind.node, bind.device, placement.queue, grants=bind.grants))
         self._cache.apply(Applied(running))
@@ -91,6 +102,17 @@ class StaticCluster:
     def _delete(self, evict: Evict) -> None:
         del self._pods[evict.pod]
         self._cache.apply(Deleted(kind="Pod", namespace=evict.namespace, name=evict.name, uid=evict.pod))
+
+    def _release_claims(self) -> None:
+        for uid, claim in tuple(self._claims.items()):
+            left = released(claim, lambda pod: uses_claims(self._pods.get(pod)))
+            if left is None:
+                meta = claim.metadata
+                del self._claims[uid]
+                self._cache.apply(Deleted("ResourceClaim", meta.namespace, meta.name, meta.uid))
+            elif left is not claim:
+                self._claims[uid] = left
+                self._cache.apply(Applied(left))
 
 
 def run_until_stable(cluster: StaticCluster, config: SchedulerConfig) -> tuple[tuple[CycleResult, ...], bool]:

@@ -6,13 +6,19 @@ from typing import Final
 from msgspec import Struct
 
 from phalanx.model.api.pod_groups import DisruptionMode
+from phalanx.model.charges import charged_for
 from phalanx.model.decisions import EvictionReason
 from phalanx.model.gangs import Gang, GangKind
+from phalanx.model.gpu_shares import GPU_MEMORY, GPU_SHARE, WHOLE_DEVICE, requests_share
 from phalanx.model.names import GangId, NodeName, PodUid, QueueName
 from phalanx.model.pods import Pod
-from phalanx.model.resources import Resources
+from phalanx.model.resources import CPU, Resources
 
 _REASONS: Final = frozenset({EvictionReason.PREEMPTED, EvictionReason.CONSOLIDATED})
+
+_PER_DEVICE: Final = 8
+_SIZE_MAX: Final = 4096
+_SHARES: Final = (GPU_SHARE, GPU_MEMORY)
 
 UNKNOWN: Final = GangId("")
 """The beneficiary of an eviction that an earlier leader decided."""
@@ -42,6 +48,8 @@ class QueueEvictionLimit(Struct, frozen=True):
     """Whether, for each resource, the gang that loses the largest amount does not count."""
     is_hard: bool = True
     """A soft limit is ignored if no other victims are enough."""
+    priority: int | None = None
+    """Only gangs of at least this priority count; None for all."""
 
 
 class PodEvictionLimit(Struct, frozen=True):
@@ -55,6 +63,22 @@ class PodEvictionLimit(Struct, frozen=True):
     """A soft limit is exceeded, by as few pods as possible, if no other victims are enough."""
     grows_at: int | None = None
     """The time (ms) at which the limit allows more evictions by itself; None for never."""
+
+
+def size_of(pod: Pod) -> int:
+    """The size of a pod, by which losses compare: 8 for a device, 1 for a core, rounded up."""
+    requests = charged_for(pod)
+    whole = sum(amount for name, amount in requests.items() if "/" in name and name not in _SHARES)
+    devices = whole * WHOLE_DEVICE + _share(pod)
+    return min(_SIZE_MAX, max(1, -(-_PER_DEVICE * devices // WHOLE_DEVICE) - (-requests.get(CPU, 0) // 1000)))
+
+
+def _share(pod: Pod) -> int:
+    """Thousandths of a device; a request in bytes counts as a whole device while that is unknown."""
+    requests = pod.shape.requests
+    if not requests_share(requests):
+        return 0
+    return pod.device.taken if pod.device is not None else requests.get(GPU_SHARE, WHOLE_DEVICE)
 
 
 def preempted(

@@ -46,6 +46,7 @@ _TYPES: Final[Mapping[str, Any]] = {
     "protected_pods": frozenset,
     "least_evictions": dict,
     "protected_until": int,
+    "eviction_rank": int,
     "eviction_cost": int,
 }
 """By hook, the type of an answer that `_answer` checks."""
@@ -86,6 +87,7 @@ class Hooks:
         self._may_evict = self._with("may_evict")
         self._protected_until = self._with("protected_until")
         self._protected_pods = self._with("protected_pods")
+        self._eviction_rank = self._with("eviction_rank")
         self._eviction_cost = self._with("eviction_cost")
 
     def _with(self, *hooks: str) -> list[Entry]:
@@ -342,9 +344,15 @@ class Hooks:
         ]
         return max(ends, default=0)
 
+    def eviction_rank(self, gang: Gang) -> tuple[int, ...]:
+        """The ranks of all plugins, among gangs of one priority the lowest go first."""
+        return tuple(
+            [self._ask(plugin, "eviction_rank", 0, gang, view) for plugin, view in self._eviction_rank]
+        )
+
     def eviction_cost(self, gang: Gang, pods: Sequence[Pod]) -> int:
-        """The loss when these pods of the gang are evicted; at least 1, so that no eviction is free."""
-        total = 1
+        """The loss when these pods of the gang are evicted."""
+        total = 0
         for plugin, view in self._eviction_cost:
             cost = self._ask(plugin, "eviction_cost", 0, gang, pods, view)
             if cost < 0:

@@ -201,6 +201,10 @@ class Plugin(Declarations):
         """The time (ms) before which the beneficiary may not evict the victim; 0 for none, or NEVER."""
         return 0
 
+    def eviction_rank(self, gang: Gang, view: SessionView) -> int:
+        """Among gangs of one priority those of lower ranks are evicted first; in the configured order."""
+        return 0
+
     def eviction_cost(self, gang: Gang, pods: Sequence[Pod], view: SessionView) -> int:
         """The loss when these pods of the gang are evicted, at least 0; costs of plugins add up."""
         return 0

@@ -11,10 +11,12 @@ from typing import ClassVar, Final
 from msgspec import Struct, inspect
 from msgspec.structs import replace
 
+from phalanx.framework.config import ConfigError
 from phalanx.model.api.pod_groups import PodGroupSpec
 from phalanx.model.gangs import NO_POD_GROUP, Gang
 from phalanx.model.names import ShapeKey
 from phalanx.model.pods import DeclaredFields, PlainValue, Pod, PodShape
+from phalanx.model.snapshot import Snapshot
 
 _KEY_BYTES: Final = 8
 
@@ -176,3 +178,12 @@ class PodClasses:
             known = replace(shape, key=ShapeKey(f"{shape.key}/{digest}"), declared=fields)
             self._shapes[shape.key, fields] = known
         return known
+
+
+def check_annotations(snapshot: Snapshot, reads: DeclaredReads) -> None:
+    """Raise ConfigError if the snapshot was made without annotations that a plugin reads."""
+    kept = (snapshot.pod_annotations, snapshot.node_annotations)
+    for keys, read in zip(kept, (reads.pod_annotations, reads.node_annotations), strict=True):
+        missing = sorted(read.difference(keys)) if keys is not None else []
+        if missing:
+            raise ConfigError(f"plugins read annotations that this snapshot lacks: {', '.join(missing)}")

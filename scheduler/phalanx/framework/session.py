@@ -9,12 +9,11 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from phalanx.framework.changes import CapacityHold, Changes
-from phalanx.framework.config import ConfigError, SchedulerConfig
+from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.eligibility import Eligibility, evaluate
 from phalanx.framework.evictions import preempted
 from phalanx.framework.hooks import Hooks
 from phalanx.framework.member_records import MemberRecords
-from phalanx.framework.nodes.affinity import AffinityIndex, required_terms
 from phalanx.framework.nodes.cells import ReservedCells
 from phalanx.framework.nodes.health import HealthState, assess, reported_transitions
 from phalanx.framework.nodes.node_facts import NodeFacts
@@ -22,7 +21,7 @@ from phalanx.framework.nodes.nominated import NO_NOMINATIONS, NominatedCapacity
 from phalanx.framework.nodes.topology import Topologies
 from phalanx.framework.placed_gangs import placed_by
 from phalanx.framework.plugin import PluginError
-from phalanx.framework.pod_view import DeclaredReads, PodClasses
+from phalanx.framework.pod_view import PodClasses, check_annotations
 from phalanx.framework.queues.fair_shares import FairShares
 from phalanx.framework.queues.guarantees import Guarantees
 from phalanx.framework.queues.ledger import Ledger
@@ -78,7 +77,7 @@ class Session:
         plugins = load_plugins(config)
         overriders = self._cache.overriders(plugins)
         self.hooks = Hooks(plugins, self, lambda name: _WithoutTime(self, name), overriders)
-        _check_annotations(snapshot, self.hooks.reads)
+        check_annotations(snapshot, self.hooks.reads)
         self._pod_classes = PodClasses(self.hooks.reads)
         self._volume_classes = VolumeClasses(snapshot)
         self._changes = Changes()
@@ -88,8 +87,7 @@ class Session:
             snapshot, self._cache.devices, self._changes.devices, self.nodes, self._pod_capacity
         )
         """The devices of claims."""
-        has_terms = bool(required_terms(snapshot) or snapshot.preferred_pod_terms)
-        self.affinity_index = AffinityIndex(snapshot) if has_terms else None
+        self.affinity_index = self._cache.affinity.index(snapshot)
         """None while no pod has affinity terms."""
         looked_at = snapshot.gangs if gangs is None else gangs
         self.gangs: Mapping[GangId, Gang] = MappingProxyType(self._with_classes(_in_order(looked_at)))
@@ -128,6 +126,10 @@ class Session:
         if self.affinity_index is not None:
             gangs = {name: self.affinity_index.with_states(gang) for name, gang in gangs.items()}
         return gangs
+
+    def on(self, snapshot: Snapshot, *, ignore_faults: bool = False) -> "Session":
+        """A session on another snapshot, with the same configuration and terms of pods."""
+        return Session(snapshot, self.config, cache=self._cache.for_trial(), ignore_faults=ignore_faults)
 
     def with_classes(self, gang: Gang) -> Gang:
         """A gang as snapshots have it, with shapes of pods as in this session."""
@@ -482,15 +484,6 @@ def with_ignored(verdict: Verdict, gang: Gang) -> Verdict:
         return verdict
     ignored = [Evidence(subject="ignored", finding=hint) for hint in gang.ignored]
     return replace(verdict, evidence=(*verdict.evidence, *ignored))
-
-
-def _check_annotations(snapshot: Snapshot, reads: DeclaredReads) -> None:
-    """Raise ConfigError if the snapshot was made without annotations that a plugin reads."""
-    kept = (snapshot.pod_annotations, snapshot.node_annotations)
-    for keys, read in zip(kept, (reads.pod_annotations, reads.node_annotations), strict=True):
-        missing = sorted(read.difference(keys)) if keys is not None else []
-        if missing:
-            raise ConfigError(f"plugins read annotations that this snapshot lacks: {', '.join(missing)}")
 
 
 def _in_order(mapping: Mapping[K, V]) -> Mapping[K, V]:

@@ -4,10 +4,11 @@ Cached values never change a decision: a value is used only if its inputs are un
 and never modified, so overlapping sessions may be slower but not wrong.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.device_cache import DeviceCache
+from phalanx.framework.nodes.affinity import AffinityCache
 from phalanx.framework.nodes.node_facts import FaultCheck, NodeFacts
 from phalanx.framework.overriders import Overriders
 from phalanx.framework.plugin import Plugin
@@ -27,9 +28,21 @@ class SessionCache:
         """`overriders`: of the classes of the plugins, if they are known already."""
         self.sums = RunningSums()
         self.devices = DeviceCache()
+        self.affinity = AffinityCache()
         self._facts: tuple[SchedulerConfig, NodeFacts] | None = None
         self._complete: tuple[NodeFacts, Complete] | None = None
         self._overriders = overriders or Overriders(())
+
+    def for_trial(self) -> "SessionCache":
+        """A cache for sessions on other snapshots, which begins with what such snapshots may share."""
+        made = SessionCache(self._overriders)
+        made.affinity = self.affinity.copy()
+        return made
+
+    def forget_unused(self, gangs: Collection[GangId]) -> None:
+        """Forget what no session has used lately. `gangs`: those of the last snapshot."""
+        self.sums.forget_unused()
+        self.affinity.forget_unused(gangs)
 
     def overriders(self, plugins: Iterable[Plugin]) -> Overriders:
         """Those of the classes of these plugins."""

@@ -204,6 +204,8 @@ class Gang(Struct, frozen=True, dict=True):
     members."""
     checkpointed: int = 0
     """When the work of all members was last saved, in seconds since the epoch, 0 if unknown."""
+    prefers_to_stay: bool = False
+    """Whether it asks not to be preemptible where that is not in force: it goes after its equals."""
     ignored: tuple[str, ...] = ()
     """Fields that are ignored, or that count for less than they ask for, each with the reason."""
 

@@ -76,3 +76,6 @@ def kai_topology(name: str) -> str:
 
 HOSTNAME_KEY = "kubernetes.io/hostname"
 """The label of nodes and the topology key of Kubernetes for single nodes."""
+
+KUBERNETES_SCHEDULER = "default-scheduler"
+"""The scheduler of pods that name none."""

@@ -21,6 +21,9 @@ TOPOLOGY_UNKNOWN: Final = "NodeNotInNWTopologyCM"
 STATE_TAINTS: Final = "node.kubernetes.io/"
 """Prefix of the taints by which Kubernetes marks the state of a node, including a cordon."""
 
+CORDON_TAINT: Final = f"{STATE_TAINTS}unschedulable"
+"""The one that marks a cordon."""
+
 
 class TaintEffect(StrEnum):
     """Effect of a taint on pods that do not tolerate it."""
@@ -116,10 +119,25 @@ class Node(Struct, frozen=True, dict=True):
     @property
     def has_state_taint(self) -> bool:
         """Whether a taint marks a state in which it takes no pods without a toleration."""
-        return any(
-            taint.key.startswith(STATE_TAINTS) and taint.effect != TaintEffect.PREFER_NO_SCHEDULE
+        return bool(self._state_taints)
+
+    @property
+    def is_cordoned(self) -> bool:
+        """Whether somebody asked that it takes no pods."""
+        return self.unschedulable or CORDON_TAINT in self._state_taints
+
+    @property
+    def has_faulty_state(self) -> bool:
+        """Whether something else than a cordon is wrong: a taint such as unreachable, or its position."""
+        return self.has_unknown_topology or bool(self._state_taints - {CORDON_TAINT})
+
+    @property
+    def _state_taints(self) -> set[str]:
+        return {
+            taint.key
             for taint in self.taints
-        )
+            if taint.key.startswith(STATE_TAINTS) and taint.effect != TaintEffect.PREFER_NO_SCHEDULE
+        }
 
     @property
     def has_unknown_topology(self) -> bool:

@@ -1,7 +1,8 @@
 """Queues: quota and policies of tenants."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from enum import StrEnum
+from typing import TypeVar
 
 from msgspec import Struct
 
@@ -11,6 +12,8 @@ from phalanx.model.pods import Term
 from phalanx.model.reasons import Objection
 from phalanx.model.resources import CPU, NONE, Resources
 from phalanx.model.selectors import labels_match
+
+P = TypeVar("P")
 
 
 class Objective(StrEnum):
@@ -122,13 +125,25 @@ class Queue(Struct, frozen=True):
     reclaim_min_runtime_ms: int = 0
     max_min_runtime_ms: int | None = None
     """The longest `disruption.minRuntime` of a PodGroup that counts; None: see `max_min_runtime_ms`."""
+    allow_non_preemptible: bool | None = None
+    """Whether gangs may be not preemptible where no guarantee is named; None: that of the parent."""
+    allow_start_by: bool | None = None
+    """Whether a near `spec.startBy` goes before others; None: that of the parent."""
     max_pod_group_priority: int | None = None
     """PodGroups may have priorities up to this one, whatever their pods; None allows none."""
     backfill: Backfill | None = None
     past: PastUsage | None = None
     """Average usage as its status shows it."""
+    created: int = 0
+    """In seconds. Between equal queues the older one is served first, then the smaller UID."""
+    uid: str = ""
     problems: tuple[Objection, ...] = ()
     """Errors. They stop the gangs of this queue and no others."""
+
+    @property
+    def guaranteed_resources(self) -> frozenset[str]:
+        """The resources that its guarantees name, also with 0, on all nodes or for a flavor."""
+        return frozenset(self.guarantee).union(*(flavor.guarantee for flavor in self.flavors))
 
     def accepts(self, labels: Mapping[str, str]) -> bool:
         """Whether its selector, without those of its ancestors, selects a namespace with these labels."""
@@ -145,3 +160,29 @@ def max_min_runtime_ms(path: Iterable[Queue]) -> int:
     """
     written = [queue.max_min_runtime_ms for queue in path]
     return min((value for value in written if value is not None), default=MAX_MIN_RUNTIME_DEFAULT_MS)
+
+
+def counted_uses(uses: Iterable[tuple[P, Collection[str]]]) -> list[tuple[P, set[str]]]:
+    """Of pods in these places: the resources of which a guarantee must name one in each place.
+
+    For a pod with devices they are its devices. For a gang without devices they are all that it uses.
+    """
+    known = [(place, set(names)) for place, names in uses]
+    devices = [(place, found) for place, names in known if (found := {name for name in names if "/" in name})]
+    everything = set[str]().union(*(names for _, names in known))
+    return devices or [(place, everything) for place, _ in known]
+
+
+def allows_non_preemptible(path: Iterable[Queue]) -> bool:
+    """Whether the first queue of the path allows gangs that are not preemptible without a guarantee."""
+    return _nearest(queue.allow_non_preemptible for queue in path)
+
+
+def allows_start_by(path: Iterable[Queue]) -> bool:
+    """Whether a near `spec.startBy` counts in the first queue of the path."""
+    return _nearest(queue.allow_start_by for queue in path)
+
+
+def _nearest(written: Iterable[bool | None]) -> bool:
+    """What the queue says, else its nearest ancestor that says something."""
+    return next((value for value in written if value is not None), False)

@@ -89,5 +89,8 @@ CELL_OPTIONS_MAX: Final = 20_000
 CELLS_DETERMINISTIC_LIMIT: Final = 0.2
 """Deterministic time for this choice, once per cycle in which the heuristic reserves too few cells."""
 
+VICTIM_STAGE_MAX: Final = 1 << 40
+"""Objectives for victims are minimised together as one number up to this size, else one after the other."""
+
 VICTIM_AMOUNTS_MAX: Final = 1 << 60
 """Largest sum in a model for the choice of victims. Nothing overflows 64 bits."""

@@ -116,11 +116,13 @@ def priority_classes() -> tuple[Object, ...]:
 
 
 def config(random: Random) -> SchedulerConfig:
-    """Scheduler configuration: consolidation in two of three runs; usage decay and ageing in some."""
+    """Scheduler configuration: moves and hard budgets in two of three runs; usage decay, ageing in some."""
     moves = (ActionName.CONSOLIDATE,) if random.randrange(3) else ()
     ageing = {"everySeconds": 60, "step": 100, "upTo": 500}
+    plugins = random.choice(((), (), (PluginConfig("priority", arguments={"ageing": ageing}),)))
+    budgets = PluginConfig("disruption-budgets", arguments={"enforcement": "hard"})
     return SchedulerConfig(
-        plugins=random.choice(((), (), (PluginConfig("priority", arguments={"ageing": ageing}),))),
+        plugins=(*plugins, budgets) if moves else plugins,
         actions=(ActionName.RELEASE, ActionName.RECOVER, *moves, ActionName.PREEMPT),
         consolidation=ConsolidationConfig(rest_minutes=1, interval_seconds=30),
         fairness=FairnessConfig(usage_half_life_minutes=random.choice((None, None, 10))),

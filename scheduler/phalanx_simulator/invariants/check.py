@@ -44,7 +44,8 @@ class Coverage:
 class CheckContext(Struct, frozen=True):
     """Data that checks read.
 
-    `clock` shows the true time. `single_writer`: no other scheduler binds pods.
+    `clock` shows the true time. `single_writer`: no other scheduler binds pods. `hard_budgets`: the
+    configuration lets no eviction for another gang exceed a PodDisruptionBudget.
     """
 
     store: Store
@@ -53,6 +54,7 @@ class CheckContext(Struct, frozen=True):
     coverage: Coverage
     report: Callable[[Violation], None]
     single_writer: bool = True
+    hard_budgets: bool = True
 
 
 class Check:

@@ -10,7 +10,7 @@ from phalanx.framework.charges import without_marked
 from phalanx.framework.evictions import is_marked_for_eviction, surplus_members
 from phalanx.limits import MAX_MIN_RUNTIME_DEFAULT_MS
 from phalanx.model.charges import total_requests
-from phalanx.model.decisions import CycleResult, Evict, Placement
+from phalanx.model.decisions import CycleResult, Evict, EvictionReason, Placement
 from phalanx.model.gangs import Gang
 from phalanx.model.gpu_shares import pod_usage
 from phalanx.model.host_ports import offered_of
@@ -320,7 +320,7 @@ class BudgetsAreRespected(Check):
 
     The limit is the number of allowed disruptions in any version of its status since the process's state at
     the decision, less the pods that the process had evicted and that were not yet being deleted in that
-    version. The check assumes hard budgets, the default of the configuration.
+    version. With the default configuration only gangs that are moved must keep within budgets.
     """
 
     name = "S24"
@@ -342,13 +342,15 @@ class BudgetsAreRespected(Check):
         chosen = [eviction.pod for eviction in result.evictions if eviction.beneficiary]
         if not chosen:
             return
+        moved = {each.pod for each in result.evictions if each.reason is EvictionReason.CONSOLIDATED}
         known = self._decided.get(host, {})
         earlier = {uid: at for uid, at in known.items() if at > self.now - GONE_KEPT_S}
         new = [uid for uid in chosen if uid not in earlier]
         self._decided[host] = {**earlier, **dict.fromkeys(new, self.now)}
         revision = self.truth.received(host, "poddisruptionbudgets.policy", before_s=DECIDED_S)
+        judged = [uid for uid in new if self.context.hard_budgets or uid in moved]
         for key, history in self._budgets.items():
-            self._judge(key, history.since(revision), new, list(earlier))
+            self._judge(key, history.since(revision), judged, list(earlier))
 
     def _judge(
         self, key: Key, versions: Sequence[_BudgetStatus | None], new: Sequence[str], earlier: Sequence[str]

@@ -99,6 +99,9 @@ class World:
                 coverage=self.coverage,
                 report=self.violations.take,
                 single_writer=settings.single_writer,
+                hard_budgets=any(
+                    plugin.arguments.get("enforcement") == "hard" for plugin in settings.config.plugins
+                ),
             ),
             settings.checks,
         )

@@ -12,7 +12,8 @@ from phalanx.cli.doctor.checks.taints import tolerates
 from phalanx.cli.doctor.examination import CHECKS, examine, is_wrong
 from phalanx.cli.doctor.finding import Severity, names
 from phalanx.cli.doctor.installation import Installation, Right
-from phalanx.model.api.core import Lease, Node, Pod, Taint, Toleration
+from phalanx.model.api.core import Lease, Node, Pod, PodDisruptionBudget, Taint, Toleration
+from phalanx.model.api.pod_groups import PodGroup
 from phalanx.model.api.queues import Queue, Topology
 
 from tests.crds.files import definitions
@@ -142,6 +143,15 @@ def versions(crd: Values) -> Any:
 
 
 FIRST = crds()[0]["metadata"]["name"]
+
+
+def tenant_objects(**spec: Any) -> dict[str, Any]:
+    """A gang that runs, with these fields of its PodGroup."""
+    labels = {"scheduling.phalanx.dev/pod-group": "g"}
+    group = {"metadata": {"name": "g", "namespace": "team", "uid": "g"}, "spec": {"minMember": 1, **spec}}
+    running = pod("g-0", meta={"labels": labels, "uid": "u"}, nodeName="n1", status={"phase": "Running"})
+    return {"pods": (running,), "pod_groups": (msgspec.convert(group, PodGroup),)}
+
 
 FAULTS: dict[str, tuple[dict[str, Any], tuple[str, str, str, str]]] = {
     "a CRD is missing": (
@@ -313,6 +323,15 @@ FAULTS: dict[str, tuple[dict[str, Any], tuple[str, str, str, str]]] = {
             "1 pod still there more than 300 s after the grace period: team/p1.",
         ),
     ),
+    "a running gang is not protected as it asks": (
+        tenant_objects(disruption={"preemptible": False}),
+        (
+            "upgrade",
+            "note",
+            "gang team/g",
+            "It runs: PodGroup g: disruption.preemptible false is not in force",
+        ),
+    ),
 }
 
 
@@ -421,7 +440,7 @@ def test_what_could_not_be_read_is_a_finding() -> None:
     seen = msgspec.structs.replace(HEALTHY, nodes=(), lease=None, unread=unread)
     assert [each[:3] for each in found(seen)] == [
         (check, "warning", f"check {check}")
-        for check in ("lease", "clock", "topology", "taints", "schedulers")
+        for check in ("lease", "clock", "topology", "taints", "schedulers", "upgrade")
     ]
     assert is_wrong(examine(seen))
 
@@ -436,6 +455,7 @@ def test_the_rights_are_those_of_the_roles() -> None:
     assert Right("", "pods/binding", "create") in wanted
     assert Right("coordination.k8s.io", "leases", "patch", "own", "phalanx") in wanted
     assert Right("coordination.k8s.io", "leases", "create", "own") in wanted
+    assert Right("", "configmaps", "patch", "own", "phalanx-records") in wanted
     assert len(wanted) == sum(
         len(rule["apiGroups"]) * len(rule["resources"]) * len(rule["verbs"])
         for role in roles()
@@ -447,3 +467,44 @@ def test_names_are_sorted_and_bounded() -> None:
     assert names(["b", "a"]) == "a, b"
     assert names(map(str, range(7))) == "0, 1, 2, 3, 4 and 2 more"
     assert [severity.value for severity in Severity] == ["error", "warning", "note"]
+
+
+def with_queue(**spec: Any) -> tuple[Queue, ...]:
+    ready = {"type": "Ready", "status": "True", "reason": "R", "message": "", "lastTransitionTime": at(0)}
+    written = {"metadata": {"name": "default"}, "spec": spec, "status": {"conditions": [ready]}}
+    return (msgspec.convert(written, Queue),)
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ({}, True),
+        ({"guarantee": {"cpu": "1"}}, True),
+        ({"guarantee": {"nvidia.com/gpu": 1}}, False),
+        ({"guarantee": {"nvidia.com/gpu": 0}}, False),
+        ({"disruption": {"allowNonPreemptible": True}}, False),
+    ],
+)
+def test_running_gangs_that_are_not_protected_as_they_ask_are_noted(spec: Values, said: bool) -> None:
+    objects = tenant_objects(disruption={"preemptible": False})
+    seen = msgspec.structs.replace(HEALTHY, **objects, queues=with_queue(**spec))
+    notes = [each for each in found(seen) if each[0] == "upgrade"]
+    assert [each[1:3] for each in notes] == ([("note", "gang team/g")] if said else [])
+    assert all(
+        "It runs: PodGroup g: disruption.preemptible false is not in force" in each[3] for each in notes
+    )
+
+
+@pytest.mark.parametrize(("allowed", "said"), [(0, True), (1, False)])
+def test_budgets_that_allow_nothing_are_noted(allowed: int, said: bool) -> None:
+    budget = {
+        "metadata": {"name": "b", "namespace": "team", "generation": 1},
+        "spec": {"selector": {}},
+        "status": {"disruptionsAllowed": allowed, "observedGeneration": 1},
+    }
+    seen = msgspec.structs.replace(
+        HEALTHY, **tenant_objects(), budgets=(msgspec.convert(budget, PodDisruptionBudget),)
+    )
+    notes = [each[1:] for each in found(seen) if each[0] == "upgrade"]
+    expected = ("note", "PodDisruptionBudget team/b", "It allows no eviction of running pods: team/g-0.")
+    assert notes == ([expected] if said else [])

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 import yaml
+from phalanx_simulator.embedded.controllers.resource_claims import serve
 
+from tests.cli.test_released_claims import Cluster, slice_of
 from tests.cli.verbs.conftest import World, gpu_node, gpu_pod, pod_group, queue
 
 
@@ -122,3 +124,29 @@ async def test_a_tenant_without_the_right_to_see_all_pods_gets_no_wrong_answer(t
     done = await tenants.run("what-if", "--drain", "a1")
     assert (done.code, done.out) == (1, "")
     assert "the pods of all namespaces" in done.err
+
+
+async def test_a_pod_that_moves_to_another_node_gets_another_claim(world: World) -> None:
+    """Its template makes a claim of the same kind, which gets the devices that are free elsewhere."""
+    serve(world.server)
+    objects = Cluster(devices=1, running=1, ended=0, waiting=0, guarantee=0).objects(with_claims=True)
+    (node,) = (each for each in objects if each["kind"] == "Node")
+    other = json.loads(json.dumps(node))
+    other["metadata"]["name"] = "m"
+    spare = slice_of(1)
+    spare["metadata"]["name"] = "m"
+    spare["spec"] |= {"nodeName": "m", "pool": {"name": "m", "generation": 1, "resourceSliceCount": 1}}
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "r", "controller": True}
+    for each in (*objects, other, spare):
+        if each["kind"] == "Pod":
+            each["metadata"]["ownerReferences"] = [owner]
+        if each["kind"] != "ResourceClaim":
+            world.create(each)
+    (made,) = (each for each in objects if each["kind"] == "ResourceClaim")
+    uid = world.server.store.entries("pods")[0].data["metadata"]["uid"]
+    for each in (*made["metadata"]["ownerReferences"], *made["status"]["reservedFor"]):
+        each["uid"] = uid
+    world.create(made)
+    view = await world.json("what-if", "--drain", "n")
+    (start,) = view["starts"]
+    assert [each["node"] for each in start["nodes"]] == ["m"]

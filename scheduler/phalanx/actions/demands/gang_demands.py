@@ -145,6 +145,14 @@ def _demands_of_running(
     ]
 
 
+def with_all_choices(demand: Demand, record: MemberRecord) -> Demand:
+    """The demand to start, with the choice among all members, those too that no node can take now."""
+    found = demands_of(demand.gang, record) if demand.cause == START and not record.is_running else ()
+    if isinstance(found, Objection) or not found or found[0].cause != START:
+        return demand
+    return found[0]
+
+
 def start_demand(gang: Gang, names: Sequence[str], ready: Sequence[Pod]) -> Demand | None:
     """The demand to start with these outer subgroups; None if they are not enough.
 

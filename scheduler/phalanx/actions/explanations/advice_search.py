@@ -20,6 +20,7 @@ from phalanx.actions.explanations.changed_nodes import ChangedNode
 from phalanx.actions.explanations.combined_actions import CombinedActions
 from phalanx.actions.explanations.completions import Completions
 from phalanx.actions.explanations.exclusion_causes import AFFINITY, ANTI_AFFINITY
+from phalanx.actions.explanations.fitting_pods import FittingPods
 from phalanx.actions.explanations.trials import Change, Trials
 from phalanx.actions.limits import ADVISED_NODES_MAX, ADVISED_PLACES_MAX
 from phalanx.actions.nodes.device_projection import is_device_slot
@@ -47,6 +48,9 @@ class Question(Struct, frozen=True):
     is_impossible: bool
     """Whether the facts are about the empty cluster, which the demand does not fit."""
 
+    fitting: FittingPods | None = None
+    """How many pods fit."""
+
     completions: Completions = ()
 
 
@@ -58,6 +62,7 @@ class AdviceSearch:
         self._trials = trials
         self._demand = question.demand
         self._facts = question.facts
+        self._fitting = question.fitting
         self._completions = question.completions
         self._is_empty = question.is_impossible
         self._conflict = _conflict(session, question)
@@ -157,10 +162,18 @@ class AdviceSearch:
             yield from node_changes.returned_nodes(session, demand, self._fits_with)
         if conflict.has_ineligible_nodes:
             yield from gang_changes.fewer_restrictions(session, demand, self._fits)
-        if self._facts is not None:
-            yield from gang_changes.lower_minimum(session, demand, self._facts.most, self._fits)
+        yield from islice(self._lower_minimums(), 1)
         if conflict.is_about_requests:
             yield from gang_changes.smaller_requests(session, demand, self._fits)
+
+    def _lower_minimums(self) -> Iterator[Action]:
+        """A minimum of the pods that fit; else one with pods of each role and subgroup with a minimum."""
+        if self._fitting is None:
+            return
+        yield from gang_changes.lower_minimum(self._session, self._demand, self._fitting.pods, self._fits)
+        smallest = gang_changes.smallest_minimum(self._demand)
+        pods = self._trials.most(Change(smallest, is_empty=self._is_empty))
+        yield from gang_changes.lower_minimum(self._session, self._demand, pods, self._fits)
 
     def _added_nodes(self) -> Iterator[Action]:
         if self._conflict.is_about_nodes:

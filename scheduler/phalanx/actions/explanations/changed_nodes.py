@@ -39,9 +39,16 @@ class FreeNode(Struct, frozen=True):
 
 
 def with_changed_nodes(
-    problem: PlacementProblem, demand: Demand, session: Session, nodes: Sequence[FreeNode]
+    problem: PlacementProblem,
+    demand: Demand,
+    session: Session,
+    nodes: Sequence[FreeNode],
+    rules: Sequence[Rule] | None = None,
 ) -> PlacementProblem:
-    """The problem with these nodes. A limit counts them if it counts those that they are like."""
+    """The problem with these nodes. A limit counts them if it counts those that they are like.
+
+    `rules`: those of the problem for all nodes, unless they are those of the session.
+    """
     if not nodes:
         return problem
     changed = [each.changed for each in nodes]
@@ -50,9 +57,9 @@ def with_changed_nodes(
     names = frozenset(each.node.name for each in changed)
     kept = [_without(group, names) for group in problem.classes]
     new = _classes(problem, demand, session, constraints, nodes)
-    rules = tuple(_counting(rule, changed) for rule in constraints.rules)
+    counting = [_counting(rule, changed) for rule in (constraints.rules if rules is None else rules)]
     classes = (*(group for group in kept if group.nodes), *new)
-    return replace(problem, classes=classes, rules=rules, ties=Objective.PACK, spread=0)
+    return replace(problem, classes=classes, rules=tuple(counting), ties=Objective.PACK, spread=0)
 
 
 def _with_all_labels(

@@ -12,6 +12,7 @@ from phalanx.actions.explanations import evidence, next_steps
 from phalanx.actions.explanations.advice import Advice
 from phalanx.actions.explanations.completions import Completions
 from phalanx.actions.explanations.evidence import UnlabelledNodes
+from phalanx.actions.explanations.fitting_pods import FittingPods
 from phalanx.framework.device_supply import is_about_devices
 from phalanx.framework.nodes.cells import ReservedCell
 from phalanx.framework.nodes.topology import domain_name
@@ -58,15 +59,20 @@ class Case(Struct, frozen=True, dict=True):
 
     session: Session
 
+    fitting: FittingPods
+
+    available: Session | None = None
+    """The cluster with all nodes available, where `problem` is about it."""
+
     completions: Completions = ()
     """The holders of capacity whose end would let the demand start; empty if unknown."""
 
     advice: Advice = Advice()
 
     @property
-    def fit(self) -> int:
-        """The number of pods that fit."""
-        return sum(self.facts.most)
+    def fit(self) -> str:
+        """The number of pods that fit, such as "2"."""
+        return self.fitting.count
 
     @property
     def fit_of_all(self) -> str:
@@ -417,7 +423,7 @@ def _best_domain(case: Case, rule: SameDomain) -> tuple[Evidence, ...]:
 
 def _larger_than_any_node(case: Case) -> str:
     """A message if one pod requests more of a resource than any node has, else empty."""
-    largest = evidence.largest_amounts(case.demand, case.session)
+    largest = evidence.largest_amounts(case.demand, case.available or case.session)
     for batch in case.demand.batches:
         requests = batch.pods[0].shape.requests
         for name in sorted(requests, key=evidence.dominance):

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from msgspec import Struct
 
 from phalanx.actions import formatting
-from phalanx.actions.demands.demand import Batch, Demand, requested
+from phalanx.actions.demands.demand import Batch, Demand, requested, without_affinity_terms
 from phalanx.actions.explanations.completions import Completions
 from phalanx.actions.nodes.resource_projection import numa_slots_left, volume_amounts
 from phalanx.framework.session import Session
@@ -59,7 +59,7 @@ def of_nodes(demand: Demand, session: Session) -> tuple[Evidence, ...]:
 def of_unavailable_nodes(demand: Demand, session: Session, as_available: Session) -> tuple[Evidence, ...]:
     """The nodes that the demand could use if they were available, by reason with counts."""
     wrong: dict[NodeName, str] = {}
-    for batch in demand.batches:
+    for batch in map(without_affinity_terms, demand.batches):
         still = as_available.eligibility(batch.pods[0]).rejected
         for node, why in session.eligibility(batch.pods[0]).rejected.items():
             if node not in still:

@@ -34,11 +34,15 @@ def exclusion_causes(session: Session, batches: Sequence[Batch]) -> dict[str, li
 
 def eligible_when_empty(empty: Session, batches: Sequence[Batch]) -> list[Eligibility]:
     """The eligibility in the empty cluster, where pods that the batches must be near may run anywhere."""
-    return [empty.eligibility(_without_affinity(batch.pods[0])) for batch in batches]
+    return [empty.eligibility(near_anything(batch).pods[0]) for batch in batches]
+
+
+def near_anything(batch: Batch) -> Batch:
+    """The batch with anti-affinity only."""
+    return replace(batch, pods=tuple(map(_without_affinity, batch.pods)))
 
 
 def _without_affinity(pod: Pod) -> Pod:
-    """The pod with anti-affinity only."""
     state = pod.shape.affinity_state
     if state is None or state.affinity is None:
         return pod

@@ -14,6 +14,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from phalanx.actions.demands.demand import Batch, Demand, without_affinity_terms
+from phalanx.actions.demands.gang_demands import with_all_choices
 from phalanx.actions.demands.member_choice import start_with_others
 from phalanx.actions.explanations import diagnoses, evidence, hold_diagnoses
 from phalanx.actions.explanations.advice import Advice
@@ -23,10 +24,12 @@ from phalanx.actions.explanations.completions import CompletionSearch
 from phalanx.actions.explanations.diagnoses import Case, Diagnosis
 from phalanx.actions.explanations.exclusion_causes import AFFINITY, ANTI_AFFINITY
 from phalanx.actions.explanations.explanation_problems import ExplanationProblems, ProblemPair
+from phalanx.actions.explanations.fitting_pods import FittingPods, fitting_pods, with_any_members
 from phalanx.actions.explanations.relaxed_clusters import EmptyCluster, RelaxedClusters, StayingUsage
 from phalanx.actions.explanations.trials import TrialProblems, Trials
 from phalanx.actions.explanations.volume_diagnoses import few_volumes, is_about_volumes, too_few_volumes
 from phalanx.actions.limits import (
+    ADVICE_KINDS_MAX,
     ADVICE_SOLVES_MAX,
     CYCLE_EXPLANATION_SOLVES,
     EXPLAINED_KINDS_MAX,
@@ -34,16 +37,25 @@ from phalanx.actions.limits import (
 from phalanx.actions.problems.device_choices import best_by_choice, sharing_of
 from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.framework.device_supply import is_about_devices
+from phalanx.framework.mixed_devices import SAFE
 from phalanx.framework.session import Session
 from phalanx.limits import EXPLANATION_DETERMINISTIC_LIMIT
 from phalanx.model.names import GangId
 from phalanx.model.reasons import Category, Reason
 from phalanx.model.rules import Budget, PodAntiAffinityRule, Rule, SameDomain, TopologySpreadRule
 from phalanx.solver.answer_cache import AnswerCache
-from phalanx.solver.infeasibility.explain import explain, fits_when_empty, place_when_empty
-from phalanx.solver.infeasibility.feasibility import FeasibilityOracle
+from phalanx.solver.infeasibility.explain import (
+    Explanation,
+    LargestFit,
+    as_largest_fit,
+    explain,
+    fits_when_empty,
+    place_when_empty,
+    with_any_number,
+)
+from phalanx.solver.infeasibility.feasibility import FeasibilityOracle, feasibility_problem
 from phalanx.solver.infeasibility.obstacles import Obstacle, obstacle_of
-from phalanx.solver.problem import Placed, SolveLimits
+from phalanx.solver.problem import Placed, PlacementProblem, SolveLimits
 
 _ABOUT_CAPACITY: Final = (Reason.INSUFFICIENT_CAPACITY, Reason.NO_DOMAIN_FITS)
 """Reasons that capacity reserved for other gangs may cause."""
@@ -159,21 +171,30 @@ class Explainer:
 
     def _diagnose_unavailable_nodes(self, demand: Demand, found: Diagnosis) -> Diagnosis | None:
         """A diagnosis if the demand fits the empty cluster with all nodes available."""
-        available = self._relaxed.session_with_all_nodes(demand)
-        if available is None:
+        record, place = self._session.records.of(demand.gang), self._place_on_all_nodes
+        anyone = with_all_choices(demand, record)
+        if place(demand) is None and start_with_others(anyone, place) is None:
             return None
+        available = self._relaxed.session_with_all_nodes(demand)
         return diagnoses.nodes_unavailable(demand, self._session, available, found.advice)
 
-    def _diagnose_in_cluster(self, demand: Demand, protected: frozenset[GangId]) -> Diagnosis:
+    def _place_on_all_nodes(self, demand: Demand) -> Placed | None:
+        return self._place(demand, self._problems.build_with_all_nodes(demand))
+
+    def _diagnose_in_cluster(
+        self, demand: Demand, protected: frozenset[GangId], asked: Demand | None = None
+    ) -> Diagnosis:
+        """`asked`: the demand of which this one has other members, if it has."""
         problems, may_fit_empty = self._with_devices_that_fit(demand)
-        other = start_with_others(demand, self._place_when_empty) if not may_fit_empty else None
+        is_first = not may_fit_empty and asked is None
+        other = start_with_others(demand, self._place_when_empty) if is_first else None
         if other is not None:
-            return self._diagnose_in_cluster(other[0], protected)
+            is_other_set = demand.choice is not None and not demand.choice.subgroups
+            return self._diagnose_in_cluster(other[0], protected, demand if is_other_set else None)
         without_terms = replace(demand, batches=tuple(map(without_affinity_terms, demand.batches)))
         nowhere = evidence.nowhere_eligible(without_terms, self._session)
         if nowhere is not None:
-            advice = self._advice(Question(demand, facts=None, is_impossible=True))
-            return diagnoses.no_eligible_node(demand, nowhere, self._session, advice)
+            return self._diagnose_no_eligible_node(demand, without_terms, nowhere)
         few = few_volumes(demand, self._session)
         if few is not None:
             return few
@@ -184,12 +205,28 @@ class Explainer:
                 limits=_LIMITS,
                 answers=self._answers,
             )
-            advice = self._advice(Question(demand, facts, is_impossible=True))
-            return _impossible(Case(demand, problems.empty, facts, self._session, advice=advice))
-        return self._diagnose_waiting(demand, problems, protected)
+            fitting = self._fitting(asked or demand, facts, when_empty=True)
+            advice = self._advice(Question(demand, facts, is_impossible=True, fitting=fitting))
+            return _impossible(Case(demand, problems.empty, facts, self._session, fitting, advice=advice))
+        return self._diagnose_waiting(demand, problems, protected, asked or demand)
+
+    def _diagnose_no_eligible_node(self, demand: Demand, without_terms: Demand, nowhere: Batch) -> Diagnosis:
+        """Another reason if it is too large for the nodes that could take it if they were available."""
+        if self._is_any_node_unavailable:
+            available = self._relaxed.session_with_all_nodes(demand)
+            problem = self._problems.build_with_all_nodes(demand)
+            facts = explain(problem, limits=_LIMITS, answers=self._answers)
+            if evidence.nowhere_eligible(without_terms, available) is None and facts.conflict:
+                advice = self._advice(Question(demand, facts, is_impossible=True))
+                fitting = self._fitting(demand, None, when_empty=True)
+                return _impossible(
+                    Case(demand, problem, facts, self._session, fitting, available, advice=advice)
+                )
+        advice = self._advice(Question(demand, facts=None, is_impossible=True))
+        return diagnoses.no_eligible_node(demand, nowhere, self._session, advice)
 
     def _diagnose_waiting(
-        self, demand: Demand, problems: ProblemPair, protected: frozenset[GangId]
+        self, demand: Demand, problems: ProblemPair, protected: frozenset[GangId], asked: Demand
     ) -> Diagnosis:
         facts = explain(
             problems.now,
@@ -198,22 +235,52 @@ class Explainer:
             limits=_LIMITS,
             answers=self._answers,
         )
+        fitting = self._fitting(asked, facts, when_empty=False)
         completions = self._completions.find(demand, protected=protected, missing=facts.missing)
-        advice = self._advice(Question(demand, facts, is_impossible=False, completions=completions))
-        return _waiting(Case(demand, problems.now, facts, self._session, completions, advice))
+        advice = self._advice(
+            Question(demand, facts, is_impossible=False, fitting=fitting, completions=completions)
+        )
+        return _waiting(
+            Case(demand, problems.now, facts, self._session, fitting, completions=completions, advice=advice)
+        )
+
+    def _fitting(self, demand: Demand, facts: Explanation | None, *, when_empty: bool) -> FittingPods:
+        """How many pods of the demand fit. `facts`, if known, are about its own pods only."""
+        wanted, estimated = with_any_members(demand), _is_estimated(demand)
+        is_alone = len(wanted.batches) == len(demand.batches) and wanted.count == demand.count
+        if demand.count == 1:
+            return FittingPods((), needed=1, is_most=True)
+        if facts is not None and is_alone and facts.most_proven and not estimated:
+            known = LargestFit(facts.most, (), proven=True)
+            return fitting_pods(demand, wanted, known, is_exact=True)
+        pair = self._problems.build(wanted, SAFE)
+        problem = pair.empty if when_empty else pair.now
+        core = with_any_number(replace(feasibility_problem(problem), roles=problem.roles))
+        found = as_largest_fit(core, self._answers.place(core, limits=_LIMITS))
+        return fitting_pods(demand, wanted, found, is_exact=not estimated)
 
     def _advice(self, question: Question) -> Advice:
-        oracle = FeasibilityOracle(self._answers, _LIMITS, solves=ADVICE_SOLVES_MAX)
+        solves = min(ADVICE_SOLVES_MAX, ADVICE_KINDS_MAX // max(1, len(question.demand.batches)))
+        oracle = FeasibilityOracle(self._answers, _LIMITS, solves=solves)
         trials = Trials(self._trial_problems, oracle)
         return AdviceSearch(self._session, trials, question).find()
 
     def _place_when_empty(self, demand: Demand) -> Placed | None:
-        problem = self._problems.build(demand).empty
+        return self._place(demand, self._problems.build(demand).empty)
+
+    def _place(self, demand: Demand, problem: PlacementProblem) -> Placed | None:
+        """The demand on nodes without pods."""
         if demand.is_whole:
             answer = place_when_empty(problem, limits=_LIMITS, answers=self._answers)
         else:
             answer = self._answers.place(problem, limits=_LIMITS)
         return answer if isinstance(answer, Placed) else None
+
+
+def _is_estimated(demand: Demand) -> bool:
+    """Whether of pods with different claims or NUMA requests only those count that fit for certain."""
+    shapes = [batch.pods[0].shape for batch in demand.batches]
+    return max(len({shape.device_slot for shape in shapes}), len({shape.numa for shape in shapes})) > 1
 
 
 def _advised(demand: Demand) -> Hashable:

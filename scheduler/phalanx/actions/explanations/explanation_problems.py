@@ -10,10 +10,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from phalanx.actions.demands.demand import Batch, Demand
+from phalanx.actions.explanations.changed_nodes import ChangedNode, FreeNode, with_changed_nodes
 from phalanx.actions.explanations.exclusion_causes import (
     ANTI_AFFINITY,
     eligible_when_empty,
     exclusion_causes,
+    near_anything,
 )
 from phalanx.actions.explanations.relaxed_clusters import EmptyCluster
 from phalanx.actions.nodes.fullness import Fullness
@@ -23,7 +25,7 @@ from phalanx.actions.nodes.pod_capacity import Vector, capped, pods_that_fit, us
 from phalanx.actions.nodes.resource_projection import ResourceProjection, projection_for
 from phalanx.actions.problems.problem_builder import narrowed, roles_of
 from phalanx.framework.eligibility import Eligibility
-from phalanx.framework.mixed_devices import RELAXED
+from phalanx.framework.mixed_devices import RELAXED, Division
 from phalanx.framework.session import Session
 from phalanx.model.names import NodeName
 from phalanx.model.resources import Resources
@@ -57,23 +59,24 @@ class ExplanationProblems:
         self._empty = empty
         self._fullness = Fullness(session)
 
-    def build(self, demand: Demand) -> ProblemPair:
-        """The two problems of the demand, each with the rules that hold there."""
+    def build(self, demand: Demand, division: Division = RELAXED) -> ProblemPair:
+        """The two problems of the demand, each with the rules that hold there.
+
+        `division`: by default, what is not known not to fit must not be called impossible.
+        """
         empty_session = self._empty.session_for(demand.gang)
         now = constraints_of(self._session, demand.gang)
         empty = constraints_of(empty_session, demand.gang)
         pods = [batch.pods[0] for batch in demand.batches]
         most = [len(batch.pods) for batch in demand.batches]
-        # What is not known not to fit must not be called impossible.
-        with self._session.devices.mixed.dividing(RELAXED):
+        with self._session.devices.mixed.dividing(division):
             projection = projection_for(self._session, pods, most)
         asked = projection.asked(pods)
         resources = asked_for(asked)
         requests = request_vectors(asked, resources)
         relevant = _RelevantAmounts(resources, requests, most)
         full, vacant, exclusions = self._classes(demand, now, empty_session, relevant, projection)
-        rules = tuple(rule for rule in empty.rules if not _is_of_affinity(rule))
-        rules += tuple(rule for rule in now.rules if _is_of_affinity(rule) and not _is_near_others(rule))
+        rules = _rules_when_empty(now, empty)
         problem = PlacementProblem(
             resources=resources,
             levels=now.levels,
@@ -91,6 +94,23 @@ class ExplanationProblems:
         if static != possible:
             when_empty[ANTI_AFFINITY] = [_implied(*pair) for pair in zip(static, possible, strict=True)]
         return ProblemPair(problem, empty_problem, exclusions, when_empty)
+
+    def build_with_all_nodes(self, demand: Demand) -> PlacementProblem:
+        """The problem of the empty cluster with all nodes available, under the same rules."""
+        empty = self._empty.session_for(demand.gang)
+        constraints = constraints_of(self._session, demand.gang), constraints_of(empty, demand.gang)
+        back = [
+            ChangedNode(state.node.as_available, name)
+            for name, state in empty.nodes.items()
+            if self._session.is_out_of_service(name)
+        ]
+        return with_changed_nodes(
+            self.build(demand).empty,
+            replace(demand, batches=tuple(map(near_anything, demand.batches))),
+            empty,
+            [FreeNode(each, empty.free(each.like)) for each in back],
+            _rules_when_empty(*constraints),
+        )
 
     def _classes(
         self,
@@ -138,6 +158,12 @@ def _by_node(groups: Sequence[Sequence[Eligibility]]) -> Callable[[NodeName], tu
         return tuple([tuple([node not in each.rejected for each in group]) for group in groups])
 
     return allowed
+
+
+def _rules_when_empty(now: GangConstraints, empty: GangConstraints) -> tuple[Rule, ...]:
+    """The rules of the empty cluster, with the affinity of now."""
+    affinity = [rule for rule in now.rules if _is_of_affinity(rule) and not _is_near_others(rule)]
+    return (*(rule for rule in empty.rules if not _is_of_affinity(rule)), *affinity)
 
 
 def _is_of_affinity(rule: Rule) -> bool:

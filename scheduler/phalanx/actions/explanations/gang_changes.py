@@ -2,12 +2,11 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from operator import itemgetter
 from typing import Final
 
 from msgspec.structs import replace
 
-from phalanx.actions.demands.demand import Demand, Stage
+from phalanx.actions.demands.demand import Demand, Stage, batches_of
 from phalanx.actions.demands.gang_demands import demands_of
 from phalanx.actions.explanations import advice
 from phalanx.actions.explanations.advice import Action
@@ -118,37 +117,50 @@ def _wider(level: str, levels: Sequence[str]) -> Sequence[str]:
 # --- minimum and preemption ---------------------------------------------------------------------------------
 
 
-def lower_minimum(session: Session, demand: Demand, fitting: Sequence[int], fits: Fits) -> Iterator[Action]:
-    """The minimum that the gang reaches if so many pods of each batch start."""
+def lower_minimum(session: Session, demand: Demand, fitting: Sequence[Pod], fits: Fits) -> Iterator[Action]:
+    """The minimum that the gang reaches if these pods start."""
     gang = demand.gang
-    may_change = gang.kind is not GangKind.POD and not gang.min_subgroups and not gang.reserves
-    if gang.workload and gang.roles:
-        return  # the label has one number only
-    if demand.stage is Stage.SURPLUS or not may_change:
+    if not fitting or not _may_lower(demand):
         return
-    pairs = zip(demand.batches, fitting, strict=True)
-    chosen = [pod for batch, count in pairs for pod in _some_of_each_role(batch.pods)[:count]]
-    there = [*(pod for pod in gang.members if pod.counts_for_gang), *chosen]
+    there = [*(pod for pod in gang.members if pod.counts_for_gang), *fitting]
     by_role, around = Counter(pod.role for pod in there), ancestor_chains(gang.subgroups)
     by_part = Counter(name for pod in there for name in around.get(pod.subgroup, ()))
     roles = {each.name: by_role[each.name] for each in gang.roles if by_role[each.name] < each.min_member}
     parts = {each.name: by_part[each.name] for each in gang.subgroups if by_part[each.name] < each.min_member}
-    is_lower = chosen and len(there) < gang.min_member and all((*roles.values(), *parts.values()))
+    is_lower = len(there) < gang.min_member and all((*roles.values(), *parts.values()))
     action = advice.LowerMinimum(len(there), roles, parts, how_to_lower_minimum(gang))
     record = session.records.of(gang)
     found = demands_of(_with_minimum(gang, action), record) if is_lower else ()
-    if not isinstance(found, Objection) and found and found[0].is_whole and fits(found[0]):
+    if isinstance(found, Objection) or not found or not found[0].is_whole:
+        return
+    those = replace(found[0], batches=batches_of(gang, fitting, whole=True), choice=None)
+    if fits(found[0]) or (found[0].choice is not None and fits(those)):
         yield action
 
 
-def _some_of_each_role(pods: Sequence[Pod]) -> list[Pod]:
-    """The first pod of each role, then the second ones, and so on."""
-    seen: Counter[str] = Counter()
-    ordered: list[tuple[int, Pod]] = []
-    for pod in pods:
-        ordered.append((seen[pod.role], pod))
-        seen[pod.role] += 1
-    return [pod for _, pod in sorted(ordered, key=itemgetter(0))]
+def _may_lower(demand: Demand) -> bool:
+    gang = demand.gang
+    if gang.workload and gang.roles:
+        return False  # the label has one number only
+    may_change = gang.kind is not GangKind.POD and not gang.min_subgroups and not gang.reserves
+    return may_change and demand.stage is not Stage.SURPLUS
+
+
+def smallest_minimum(demand: Demand) -> Demand:
+    """The demand with one required pod of each role and subgroup that has a minimum and no member yet."""
+    gang, around = demand.gang, ancestor_chains(demand.gang.subgroups)
+    there = [pod for pod in gang.members if pod.counts_for_gang]
+    lacking = {each.name for each in gang.roles if each.min_member} - {pod.role for pod in there}
+    parts = {each.name for each in gang.subgroups if each.min_member}
+    parts -= {name for pod in there for name in around.get(pod.subgroup, ())}
+    batches = []
+    for batch in demand.batches:
+        roles = lacking & {pod.role for pod in batch.pods}
+        inside = parts & set(around.get(batch.subgroup, ()))
+        lacking -= roles
+        parts -= inside
+        batches.append(replace(batch, minimum=max(len(roles), min(1, len(inside)))))
+    return replace(demand, batches=tuple(batches), choice=None)
 
 
 def _with_minimum(gang: Gang, minimum: advice.LowerMinimum) -> Gang:

@@ -66,9 +66,10 @@ def out_of_service(session: Session, demand: Demand) -> list[ChangedNode]:
 
 def bringing_back(session: Session, nodes: Sequence[ChangedNode]) -> Action:
     """The action that returns these nodes."""
-    names = [each.like for each in nodes]
-    faulty = tuple(name for name in names if name in session.faults)
-    return advice.BringBack(cordoned=tuple(name for name in names if name not in faulty), faulty=faulty)
+    states = [session.nodes[each.like].node for each in nodes]
+    cordoned = [node.name for node in states if node.is_cordoned]
+    faulty = [node.name for node in states if node.name in session.faults or node.has_faulty_state]
+    return advice.BringBack(cordoned=tuple(cordoned), faulty=tuple(faulty))
 
 
 def _admitting(session: Session, demand: Demand, nodes: Sequence[Node]) -> list[Node]:

@@ -75,7 +75,7 @@ class EmptyCluster:
             nominated={},
             devices=without_allocations(self._session.snapshot.devices),
         )
-        return Session(snapshot, self._session.config, ignore_faults=self._as_available)
+        return self._session.on(snapshot, ignore_faults=self._as_available)
 
     def _with_only(self, members: Resources, state: NodeState) -> NodeState:
         node = state.node.as_available if self._as_available else state.node
@@ -150,7 +150,6 @@ class RelaxedClusters:
         self._without_holds: _Relaxed | None = None
         self._without_breaker: _Relaxed | None = None
         self._all_nodes: EmptyCluster | None = None
-        self._builder: tuple[Session, ProblemBuilder] | None = None
 
     def fits_without_capacity_holds(self, demand: Demand) -> bool:
         """Whether the whole demand fits if no capacity is held for missing members of gangs."""
@@ -178,16 +177,11 @@ class RelaxedClusters:
         with session.respecting_nominations(None):
             return _fits(ProblemBuilder(session), demand)
 
-    def session_with_all_nodes(self, demand: Demand) -> Session | None:
-        """The empty cluster with all nodes available if the demand fits it."""
-        if self._is_anchored(demand):
-            return None
+    def session_with_all_nodes(self, demand: Demand) -> Session:
+        """The empty cluster with all nodes available."""
         if self._all_nodes is None:
             self._all_nodes = EmptyCluster(self._session, as_available=True)
-        session = self._all_nodes.session_for(demand.gang)
-        if self._builder is None or self._builder[0] is not session:
-            self._builder = (session, ProblemBuilder(session))
-        return session if _fits(self._builder[1], demand) else None
+        return self._all_nodes.session_for(demand.gang)
 
     def _is_anchored(self, demand: Demand) -> bool:
         """Whether placements of this cycle, which no other session has, constrain the demand."""
@@ -214,7 +208,7 @@ class RelaxedClusters:
         states = self._session.nodes.items()
         nodes = {name: self._as_now(state, more.get(name, NONE)) for name, state in states}
         snapshot = replace(self._session.snapshot, nodes=nodes, gangs={}, memory=memory)
-        session = Session(snapshot, self._session.config)
+        session = self._session.on(snapshot)
         with session.statement() as statement:
             statement.reserve_devices(self._session.devices.taken_besides(devices))
         return session, ProblemBuilder(session)

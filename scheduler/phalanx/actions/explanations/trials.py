@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from phalanx.actions.demands.demand import Demand
 from phalanx.actions.explanations.changed_nodes import ChangedNode, FreeNode, with_changed_nodes
+from phalanx.actions.explanations.fitting_pods import placed_pods
 from phalanx.actions.explanations.relaxed_clusters import EmptyCluster, StayingUsage
 from phalanx.actions.problems.capacity_holders import CapacityHolder
 from phalanx.actions.problems.problem_builder import ProblemBuilder
@@ -20,7 +21,7 @@ from phalanx.model.gangs import Gang
 from phalanx.model.names import NodeName, ShapeKey
 from phalanx.model.pods import AffinityState, Pod, PodShape
 from phalanx.model.resources import NONE, subtract
-from phalanx.solver.infeasibility.explain import raised_budgets
+from phalanx.solver.infeasibility.explain import as_largest_fit, raised_budgets
 from phalanx.solver.infeasibility.feasibility import FeasibilityOracle, feasibility_problem
 from phalanx.solver.infeasibility.relaxations import Raises, with_raised_budgets
 from phalanx.solver.problem import PlacementProblem
@@ -110,6 +111,15 @@ class Trials:
             return False
         problem = with_raised_budgets(self._problems.build(change), change.raised)
         return self._oracle.fits(feasibility_problem(problem)) is True
+
+    def most(self, change: Change) -> list[Pod]:
+        """As many pods of the demand as fit after the change; none if its minimums do not fit."""
+        if not self._oracle.solves_left:
+            return []
+        problem = self._problems.build(change)
+        core = replace(feasibility_problem(problem), roles=problem.roles)
+        found = as_largest_fit(core, self._oracle.answer(core))
+        return placed_pods(change.demand.batches, found.counts)
 
     def session_for(self, change: Change) -> Session:
         """The session on the cluster of the change."""

@@ -104,7 +104,8 @@ class CandidateQueueFinder:
             known = self._nodes.get(id(limit.nodes)) or (limit.nodes, digest_of_key(sorted(limit.nodes)))
             self._nodes[id(limit.nodes)] = known
             nodes = f" on nodes {known[1]}"
-        return f"all but the largest gang{nodes}" if limit.except_largest else f"all gangs{nodes}"
+        gangs = "all gangs" if limit.priority is None else f"gangs of priority {limit.priority}"
+        return f"{gangs}{' but the largest' if limit.except_largest else ''}{nodes}"
 
     @cached_property
     def _kinds(self) -> dict[QueueName, list[_Kind]]:

@@ -9,7 +9,6 @@ is one unit. The minimum of a gang is one unit, and is given up together with al
 from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence, Set
 from functools import cached_property
 from itertools import groupby
-from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -32,9 +31,6 @@ from phalanx.model.names import GangId, NodeName, PodUid, QueueName
 from phalanx.model.pods import Pod
 from phalanx.model.queues import Ordering
 from phalanx.model.resources import NONE, Resources, add
-
-_COST: Final = 1
-"""Of each unit: all together cost less than one eviction."""
 
 
 class Decided(Struct, frozen=True):
@@ -127,12 +123,13 @@ class StartPool:
             gang=gang,
             pods=tuple(pods),
             whole=whole,
-            cost=_COST,
+            lost=0,
             used=used,
             booked=booked,
             total=total_of(booked),
             holders=frozenset(pod.uid for pod in gang.members if pod.holds_node),
             is_start=True,
+            runs=False,
         )
 
     def _with_holds(self, start: Victim) -> Victim:

@@ -8,6 +8,7 @@ afterwards.
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from phalanx.actions.demands.demand import Demand, has_affinity_terms
 from phalanx.actions.nodes.charge_projection import NO_CHARGES, ChargeProjection, charge_projection
@@ -42,9 +43,11 @@ class Bounds(Struct, frozen=True):
 
     queue_limits: Sequence[QueueEvictionLimit]
     pod_limits: Sequence[ExceededLimit]
+    scales: tuple[int, ...]
+    """Those of the costs of the victims."""
     least: LeastEvictions = NO_LEAST
     may_exceed_soft: bool = False
-    """Whether soft limits may be exceeded, at a cost."""
+    """Whether soft limits may be exceeded by victims of the gang's own queue."""
 
 
 def problem_of(
@@ -86,8 +89,9 @@ def problem_of(
         )
         for position, victim in enumerate(victims)
     )
-    hard = [each for each in bounds.pod_limits if each.limit.is_hard or not bounds.may_exceed_soft]
-    soft = [each for each in bounds.pod_limits if bounds.may_exceed_soft and not each.limit.is_hard]
+    soft = [each for each in bounds.pod_limits if not each.limit.is_hard]
+    own = () if bounds.may_exceed_soft else _of_own_queue(soft, demand, victims)
+    hard = [*(each for each in bounds.pod_limits if each.limit.is_hard), *own]
     return PreemptionProblem(
         demands=wants,
         nodes=nodes,
@@ -101,7 +105,8 @@ def problem_of(
             *map(_pod_limit, hard),
         ),
         soft_limits=tuple(SoftEvictionLimit(each.most, each.takes) for each in soft),
-        violation_cost=1 + sum(victim.cost for victim in victims),
+        violation_cost=bounds.scales[-1],
+        scales=bounds.scales,
         seed=session.snapshot.seed,
     )
 
@@ -193,7 +198,9 @@ def queue_limits_on(
         takes = tuple(
             (position, vector_of(victim.booked_on(limit.nodes), names))
             for position, victim in enumerate(victims)
-            if limit.queue in paths[victim.queue] and (limit.is_hard or not victim.is_start)
+            if limit.queue in paths[victim.queue]
+            and (limit.is_hard or not victim.is_start)
+            and (limit.priority is None or victim.gang.priority >= limit.priority)
         )
         if names and takes:
             groups = tuple(gangs[victims[position].gang.id] for position, _ in takes)
@@ -201,6 +208,16 @@ def queue_limits_on(
                 EvictionLimit(vector_of(limit.amounts, names), takes, groups if limit.except_largest else ())
             )
     return tuple(found)
+
+
+def _of_own_queue(
+    limits: Sequence[ExceededLimit], demand: Demand, victims: Sequence[Victim]
+) -> Iterator[ExceededLimit]:
+    """The limits, for the victims of the demand's own queue."""
+    for limit in limits:
+        takes = tuple(each for each in limit.takes if victims[each[0]].queue == demand.gang.queue)
+        if takes:
+            yield replace(limit, takes=takes)
 
 
 def _pod_limit(limit: ExceededLimit) -> EvictionLimit:

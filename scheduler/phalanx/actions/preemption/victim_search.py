@@ -14,15 +14,13 @@ from msgspec.structs import replace
 
 from phalanx.actions.demands.demand import Demand, has_affinity_terms, whole_demand
 from phalanx.actions.limits import (
-    CYCLE_FEWEST_VICTIMS_LIMIT,
     CYCLE_VICTIMS_LIMIT,
-    FEWEST_VICTIMS_LIMIT,
-    FEWEST_VICTIMS_UNITS_MAX,
-    VICTIM_PRIORITIES_MAX,
+    VICTIM_CLASSES_MAX,
     VICTIM_TRIALS_MAX,
 )
 from phalanx.actions.preemption.eviction_limits import EvictionLimits
 from phalanx.actions.preemption.least_evictions import NO_LEAST, LeastEvictions
+from phalanx.actions.preemption.objective import ranked
 from phalanx.actions.preemption.victim_problem import Bounds, problem_of
 from phalanx.actions.preemption.victims import Victim
 from phalanx.actions.problems.device_choices import placed_by_choice
@@ -41,7 +39,7 @@ from phalanx.model.pods import Assignments, Pod
 from phalanx.model.reasons import Evidence
 from phalanx.solver.engine import place
 from phalanx.solver.preemption.capacity import CapacityTracker
-from phalanx.solver.preemption.engine import choose_victims, fewest_victims
+from phalanx.solver.preemption.engine import choose_victims
 from phalanx.solver.preemption.problem import PreemptionProblem, VictimSet
 from phalanx.solver.problem import Placed
 
@@ -96,6 +94,8 @@ class VictimCandidates(Struct, frozen=True):
     limits: EvictionLimits
     least: LeastEvictions = NO_LEAST
     may_exceed_soft: bool = False
+    scales: tuple[int, ...] = (1,)
+    """Those of the costs of the victims."""
     effort: float = VICTIM_DETERMINISTIC_LIMIT
 
 
@@ -118,7 +118,6 @@ class VictimSearch:
         self._session = session
         self._problems = ProblemBuilder(session, may_grow=True)
         self._effort = CYCLE_VICTIMS_LIMIT
-        self._effort_to_count = CYCLE_FEWEST_VICTIMS_LIMIT
         self.errors: list[str] = []
 
     def key(self, demand: Demand) -> Hashable:
@@ -139,6 +138,8 @@ class VictimSearch:
         """
         if not candidates.least.are_reached(candidates.victims):
             return SearchResult()
+        found = ranked(candidates.victims, self._session)
+        candidates = replace(candidates, victims=found.victims, scales=found.scales)
         if len(alternatives) > 1 and self._fits_with(alternatives[-1], demand):
             return SearchResult()
         result = SearchResult()
@@ -151,8 +152,8 @@ class VictimSearch:
         candidates = replace(candidates, least=replace(candidates.least, gaps=exchange.gaps))
         if not candidates.least.are_reached(candidates.victims):
             return result
-        found = self._search_beside(exchange.respected, demand, candidates)
-        return found if found.plan is not None else result
+        instead = self._search_beside(exchange.respected, demand, candidates)
+        return instead if instead.plan is not None else result
 
     def _search_beside(
         self, reservations: Sequence[Reservation], demand: Demand, candidates: VictimCandidates
@@ -239,6 +240,7 @@ class VictimSearch:
         bounds = Bounds(
             candidates.queue_limits,
             candidates.limits.exceeded_by(candidates.victims),
+            candidates.scales,
             least=candidates.least,
             may_exceed_soft=candidates.may_exceed_soft,
         )
@@ -260,7 +262,7 @@ class VictimSearch:
         assignments = self._assignments(demand, chosen)
         if assignments is None:
             return None
-        proof = self._proof(problem, choice.units, choice.bound, candidates)
+        proof = _proof(problem, choice.units, choice.bound, candidates.victims)
         return self._plan_of(demand, chosen, assignments, proof)
 
     def _plan_by_trial(
@@ -285,19 +287,8 @@ class VictimSearch:
             return None
         units, assignments = self._without_unnecessary(demand, candidates, order[:count], assignments)
         chosen = [victims[unit] for unit in units]
-        proof = self._proof(problem, units, choice.bound, candidates)
+        proof = _proof(problem, units, choice.bound, candidates.victims)
         return self._plan_of(demand, chosen, assignments, proof)
-
-    def _proof(
-        self, problem: PreemptionProblem, units: Sequence[int], bound: int, candidates: VictimCandidates
-    ) -> str:
-        """The number and the cost of victims, with proven lower bounds."""
-        least = 1
-        if len(units) > 1 and len(problem.units) <= FEWEST_VICTIMS_UNITS_MAX and candidates.effort:
-            answer = fewest_victims(problem, effort=min(self._effort_to_count, FEWEST_VICTIMS_LIMIT))
-            self._effort_to_count -= answer.spent
-            least = answer.choice.bound if answer.choice is not None else least
-        return f"{_count(len(units), least)}; {_cost(problem, units, bound)}"
 
     def _without_unnecessary(
         self, demand: Demand, candidates: VictimCandidates, units: Sequence[int], assignments: Assignments
@@ -368,16 +359,16 @@ def _is_selected(pod: Pod, terms: Collection[int | None]) -> bool:
 
 
 def _by_importance(victims: Sequence[Victim]) -> Iterator[list[Victim]]:
-    """Yield the victims of the lowest priorities, with more priorities in each step.
+    """Yield the victims of the least importance, with more important ones in each step.
 
     Starts are given up before anything that runs is evicted, whatever their priority.
     """
-    ranked = [each for each in victims if not each.is_start] or victims
-    priorities = sorted({each.gang.priority for each in ranked})
-    step = -(-len(priorities) // VICTIM_PRIORITIES_MAX)
-    for top in [*priorities[step - 1 :: step][:-1], priorities[-1]] if priorities else ():
+    running = [each for each in victims if not each.is_start] or victims
+    places = sorted({each.importance for each in running})
+    step = -(-len(places) // VICTIM_CLASSES_MAX)
+    for top in [*places[step - 1 :: step][:-1], places[-1]] if places else ():
         yield [
-            each for each in victims if each.gang.priority <= top or (each.is_start and ranked is not victims)
+            each for each in victims if each.importance <= top or (each.is_start and running is not victims)
         ]
 
 
@@ -399,24 +390,13 @@ def _is_closed(victims: Sequence[Victim]) -> bool:
     return all(each.holders <= gone for each in victims if each.whole)
 
 
-def _count(victims: int, least: int) -> str:
-    """The number of victims, each a gang or members that may be evicted alone, and whether it is minimal."""
-    proof = "the fewest" if victims <= least else f"at least {least} needed (lower bound)"
-    return f"{victims} victim{'s' * (victims > 1)}, {proof}"
-
-
-def _cost(problem: PreemptionProblem, units: Sequence[int], bound: int) -> str:
-    """The cost and its lower bound, and the number of evictions beyond soft limits if there are any.
-
-    One such eviction costs more than all victims together, so both can be computed from their sum.
-    """
-    total = problem.cost_of(units)
-    violations, cost = divmod(total, problem.violation_cost)
-    least_violations, least = divmod(bound, problem.violation_cost)
-    proof = "proven optimal" if total <= bound else f"lower bound {least}"
-    if not violations:
-        return f"cost {cost}, {proof}"
-    beyond = f"{violations} evictions beyond PodDisruptionBudgets"
-    if total > bound:
-        proof = f"lower bounds {least_violations} and {least}"
-    return f"{beyond}, cost {cost}, {proof}"
+def _proof(problem: PreemptionProblem, units: Sequence[int], bound: int, victims: Sequence[Victim]) -> str:
+    """The number of victims, their loss, evictions beyond soft limits, and whether no choice is better."""
+    chosen = [victims[unit] for unit in units]
+    total, lost = problem.cost_of(units), sum(victim.lost for victim in chosen)
+    violations = total // problem.violation_cost
+    proof = "proven optimal" if total <= bound else "not proven optimal"
+    if total > bound and not violations and len({victim.importance for victim in victims}) == 1:
+        proof = f"lower bound {min(lost, bound // problem.scales[-2])}" if lost else proof
+    beyond = f", {violations} evictions beyond PodDisruptionBudgets" if violations else ""
+    return f"{len(chosen)} victim{'s' * (len(chosen) > 1)}{beyond}; cost {lost}, {proof}"

@@ -8,7 +8,6 @@ nothing is deleted, its placement ends. Starts of this cycle are given up instea
 """
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -28,9 +27,6 @@ from phalanx.model.names import GangId, NodeName, PodUid, QueueName
 from phalanx.model.pods import Pod
 from phalanx.model.resources import Resources
 
-WITHDRAWAL_COST: Final = 1
-"""Of a gang that waits for devices: nothing of it runs."""
-
 
 class Victim(Struct, frozen=True):
     """Pods of one gang that are evicted together."""
@@ -39,7 +35,8 @@ class Victim(Struct, frozen=True):
     pods: tuple[Pod, ...]
     whole: bool
     """Whether the gang cannot continue without them."""
-    cost: int
+    lost: int
+    """The loss, by the plugins."""
     used: Usage
     """What their eviction frees on nodes."""
     booked: Usage
@@ -50,6 +47,12 @@ class Victim(Struct, frozen=True):
     """All members of the gang that hold nodes and are not terminating."""
     is_start: bool = False
     """Whether this cycle has placed them, so that they are given up and not evicted."""
+    runs: bool = True
+    """Whether their eviction ends something that runs."""
+    importance: int = 0
+    """Victims of less importance are evicted first (`objective.py`)."""
+    cost: int = 0
+    """What their eviction adds to the objective, by which sets of victims compare."""
 
     @property
     def queue(self) -> QueueName:
@@ -185,7 +188,7 @@ def _units_of(gang: Gang, session: Session) -> Iterator[Victim]:
     ]
     if not holders or any(pod.assumed for pod in holders):
         if holders and all(pod.awaits_devices for pod in holders):
-            yield replace(victim_of(gang, holders, session), cost=WITHDRAWAL_COST, holders=_uids(holders))
+            yield replace(victim_of(gang, holders, session), runs=False, holders=_uids(holders))
         return
     is_single = gang.disruption.eviction_mode is DisruptionMode.SINGLE
     alone = [[pod] for pod in holders] if is_single else in_parts(surplus_members(gang, holders))
@@ -225,7 +228,7 @@ def victim_of(gang: Gang, pods: Sequence[Pod], session: Session, *, whole: bool 
         gang=gang,
         pods=tuple(pods),
         whole=whole,
-        cost=session.hooks.eviction_cost(gang, pods),
+        lost=session.hooks.eviction_cost(gang, pods),
         used=used,
         booked=booked,
         total=total_of(booked),

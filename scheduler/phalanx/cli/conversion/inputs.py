@@ -7,8 +7,10 @@ import msgspec
 from msgspec import Struct, field
 
 from phalanx.cli.conversion.templates import mapping_of, pods_of
+from phalanx.cli.conversion.topologies import MadeTopologies, made_topologies, tier_level
 from phalanx.cli.manifests.documents import Document
 from phalanx.model.api.core import PriorityClass
+from phalanx.model.api.kai import KaiTopology
 from phalanx.model.api.queues import Topology
 from phalanx.model.api.volcano import HyperNode
 from phalanx.model.dialects.known import named_groups
@@ -31,10 +33,13 @@ class Inputs(Struct, frozen=True):
     """What objects mean that others name."""
 
     topologies: tuple[Topology, ...]
-    """Those of Phalanx; the default one goes first."""
+    """Those of Phalanx, and those that are made; the default one goes first."""
+
+    made: MadeTopologies
+    """Those of the topologies that other projects describe."""
 
     tier_names: Mapping[int, frozenset[str]]
-    """The names of the tiers of HyperNodes."""
+    """By tier of HyperNodes, the levels that may stand for it: of its names, or of one that is made."""
 
     classes: Mapping[str, int]
     """The values of PriorityClasses."""
@@ -56,14 +61,21 @@ class Inputs(Struct, frozen=True):
 def read_inputs(documents: Iterable[Document]) -> Inputs:
     """Read what is needed to convert others. Raises a ValidationError."""
     documents = list(documents)
-    topologies = _all(documents, API_VERSION, "Topology", Topology)
+    known = _all(documents, API_VERSION, "Topology", Topology)
+    hyper_nodes = _all(documents, "topology.volcano.sh/v1alpha1", "HyperNode", HyperNode)
+    theirs = _all(documents, "kai.scheduler/v1alpha1", "Topology", KaiTopology)
+    made = made_topologies(documents, known, hyper_nodes, theirs)
     tiers: dict[int, set[str]] = {}
-    for hyper_node in _all(documents, "topology.volcano.sh/v1alpha1", "HyperNode", HyperNode):
-        if hyper_node.spec.tier_name:
-            tiers.setdefault(hyper_node.spec.tier, set()).add(hyper_node.spec.tier_name)
+    for hyper_node in hyper_nodes:
+        names = {
+            hyper_node.spec.tier_name,
+            tier_level(hyper_node.spec.tier) if made.node_labels is not None else "",
+        }
+        tiers.setdefault(hyper_node.spec.tier, set()).update(names - {""})
     classes = _all(documents, "scheduling.k8s.io/v1", "PriorityClass", PriorityClass)
     return Inputs(
-        topologies=tuple(sorted(topologies, key=_rank)),
+        topologies=tuple(sorted((*known, *made.topologies), key=_rank)),
+        made=made,
         tier_names={tier: frozenset(names) for tier, names in tiers.items()},
         classes={**_CLASSES_OF_KAI, **{each.metadata.name: each.value for each in classes}},
         tasks=_tasks(documents),

@@ -58,9 +58,10 @@ def convert_pod_group(document: Document, dialect: Dialect, inputs: Inputs, repo
     else:
         wrong += _unnamed(wanted, dialect, inputs.levels)
     spec = msgspec.to_builtins(wanted)
-    if dialect is not VOLCANO:
-        for part in (spec, *spec.get("subGroups", ())):
+    for part in (spec, *spec.get("subGroups", ())):
+        if dialect is not VOLCANO:
             _name_levels(part, inputs.levels)
+        _drop_needless_preference(part, inputs)
     if roles := _roles(group, dialect, namespace_of(document.value), inputs, wrong):
         spec["roles"] = roles
     if dialect is VOLCANO and written.spec.min_task_member and not group.roles:
@@ -161,13 +162,28 @@ def _name_levels(written: Object, levels: dict[str, tuple[str, str]]) -> None:
             topology["name"], topology[key] = levels[topology[key]]
 
 
+def _drop_needless_preference(written: Object, inputs: Inputs) -> None:
+    """One domain of a level is one of each wider level: few of these are no preference."""
+    topology = written.get("topology", {})
+    found = [each for each in inputs.topologies if each.metadata.name == topology.get("name")]
+    names = [level.name for each in found for level in each.spec.levels]
+    required, preferred = topology.get("required"), topology.get("preferred")
+    if required in names and preferred in names and names.index(preferred) <= names.index(required):
+        del topology["preferred"]
+
+
 def _topology_of_tiers(
     wanted: TopologyRequest | None, inputs: Inputs, wrong: list[str], notes: list[str]
 ) -> TopologyRequest | None:
-    """The levels of a Topology of Phalanx that have the names of the tiers of HyperNodes."""
+    """The levels of a Topology of Phalanx that stand for the tiers of HyperNodes."""
     if wanted is None:
         return None
     required = _names_of_tier(wanted.required, inputs) if wanted.required is not None else None
+    if wanted.required is not None and _is_above_all(wanted.required, inputs):
+        notes.append(
+            "spec.networkTopology: a tier above all HyperNodes of the input stands for the whole cluster"
+        )
+        required = None
     preferred = inputs.tier_names.get(_LOWEST_TIER, frozenset())
     for topology in inputs.topologies:
         levels = [level.name for level in topology.spec.levels]
@@ -185,9 +201,15 @@ def _topology_of_tiers(
 
 
 def _names_of_tier(level: str, inputs: Inputs) -> frozenset[str]:
-    """The names of a tier, of which a PodGroup gives the number or the name."""
+    """The levels that may stand for a tier, of which a PodGroup gives the number or the name."""
+    name = level.removeprefix(tier_name_label(""))
     for tier, names in inputs.tier_names.items():
-        if level == tier_label(tier):
+        if level == tier_label(tier) or (name != level and name in names):
             return names
-    prefix = tier_name_label("")
-    return frozenset({level.removeprefix(prefix)}) if level.startswith(prefix) else frozenset()
+    return frozenset({name}) if name != level else frozenset()
+
+
+def _is_above_all(level: str, inputs: Inputs) -> bool:
+    """Whether the tier is given by a number, and HyperNodes have only lower ones."""
+    tier = level.removeprefix(tier_label(0).removesuffix("0"))
+    return bool(inputs.tier_names) and tier.isdigit() and int(tier) > max(inputs.tier_names)

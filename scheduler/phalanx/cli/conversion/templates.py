@@ -5,9 +5,11 @@ from typing import Any, Final
 
 import msgspec
 
+from phalanx.cli.conversion.gpu_shares import convert_shares
 from phalanx.cli.manifests.documents import Document
 from phalanx.model.api.core import Pod
 from phalanx.model.dialects.dialect import Dialect
+from phalanx.model.dialects.kai import KAI, refused_of_pod
 from phalanx.model.dialects.known import named_groups
 from phalanx.model.dialects.task_groups import PARAMETERS, TASK_GROUPS
 from phalanx.model.dialects.yunikorn import QUEUE, TASK_GROUP, YUNIKORN, queue_of
@@ -26,8 +28,10 @@ from phalanx.model.workloads.known import KNOWN, WORKLOADS
 
 Object = dict[str, Any]
 
+KAI_SCHEDULER: Final = "kai-scheduler"
+
 OTHER_SCHEDULERS: Final = frozenset(
-    {"volcano", "kai-scheduler", "scheduler-plugins", "scheduler-plugins-scheduler", "yunikorn"}
+    {"volcano", KAI_SCHEDULER, "scheduler-plugins", "scheduler-plugins-scheduler", "yunikorn"}
 )
 """The usual names of the schedulers whose objects are converted."""
 
@@ -135,6 +139,11 @@ def convert_template(template: Object, wrong: list[str], notes: list[str]) -> No
     """Let pods of a template name their group, queue and scheduler as in Phalanx. Errors are by path."""
     pod = read_template(template)
     groups = [(dialect, name) for dialect, name in named_groups(pod) if dialect.name != API_GROUP]
+    if pod.spec.scheduler_name == KAI_SCHEDULER or any(dialect is KAI for dialect, _ in groups):
+        convert_shares((template.get("metadata") or {}).get("annotations") or {}, wrong, notes)
+        pod = read_template(template)
+        if not groups:
+            wrong += [f"{path}: has no counterpart" for path in refused_of_pod(pod)]
     scheduler = pod.spec.scheduler_name
     if scheduler in OTHER_SCHEDULERS:
         template.get("spec", template)["schedulerName"] = DEFAULT_SCHEDULER_NAME

@@ -15,6 +15,7 @@ from phalanx.cli.doctor.checks import (
     rights,
     taints,
     topology,
+    upgrade,
     webhooks,
 )
 from phalanx.cli.doctor.finding import CheckFindings, Finding, Severity
@@ -40,6 +41,11 @@ CHECKS: Final = (
     Check("queues", queues.check, ("queues",)),
     Check("webhooks", webhooks.check, ("webhooks", "endpoint_slices")),
     Check("pods", pods.check, ("pods",)),
+    Check(
+        "upgrade",
+        upgrade.check,
+        ("nodes", "pods", "queues", "namespaces", "priority_classes", "pod_groups", "budgets"),
+    ),
 )
 
 

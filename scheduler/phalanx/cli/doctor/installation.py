@@ -5,7 +5,8 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from phalanx.model.api.core import Lease, Node, Pod
+from phalanx.model.api.core import Lease, Namespace, Node, Pod, PodDisruptionBudget, PriorityClass
+from phalanx.model.api.pod_groups import PodGroup
 from phalanx.model.api.queues import Queue, Topology
 from phalanx.model.api.values import parse_time
 
@@ -45,6 +46,10 @@ class Installation(Struct, frozen=True, kw_only=True):
     pods: tuple[Pod, ...] = ()
     queues: tuple[Queue, ...] = ()
     topologies: tuple[Topology, ...] = ()
+    namespaces: tuple[Namespace, ...] = ()
+    priority_classes: tuple[PriorityClass, ...] = ()
+    pod_groups: tuple[PodGroup, ...] = ()
+    budgets: tuple[PodDisruptionBudget, ...] = ()
     lease: Lease | None = None
     node_leases: tuple[Lease, ...] = ()
     webhooks: tuple[Values, ...] = ()

@@ -21,6 +21,7 @@ from phalanx.model.api.workloads import WorkloadObject
 from phalanx.model.conversion.cluster_objects import BUILT_IN, PriorityLevel, read_priority_class, resolve
 from phalanx.model.conversion.metadata import identity
 from phalanx.model.dialects.known import WITH_OBJECTS
+from phalanx.model.names import KUBERNETES_SCHEDULER
 from phalanx.model.pods import PodPhase
 from phalanx.model.resources import PODS
 
@@ -30,7 +31,6 @@ NO_TIME: Final = datetime(2000, 1, 1, tzinfo=UTC)
 """The time where the input contains none."""
 
 _DEFAULT_NAMESPACE: Final = "default"
-_DEFAULT_SCHEDULER: Final = "default-scheduler"
 _NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
 _KUBELET_PODS: Final = 110
 _DATED: Final = frozenset(
@@ -61,8 +61,9 @@ def _times(value: Any) -> Iterator[datetime]:
             yield from _times(item)
 
 
-def complete_owners(document: Document, *, namespaced: bool) -> None:
-    """Set missing UIDs in owner references to those that the owners get here. Changes the document."""
+def complete_references(document: Document, *, namespaced: bool) -> None:
+    """Set missing UIDs of owners, and of pods that use a claim, to those that they get here. Changes the
+    document."""
     metadata = document.value.get("metadata")
     owners = metadata.get("ownerReferences") if isinstance(metadata, dict) else None
     namespace = (
@@ -71,6 +72,11 @@ def complete_owners(document: Document, *, namespaced: bool) -> None:
     for owner in owners if isinstance(owners, list) else ():
         if isinstance(owner, dict) and "kind" in owner and "name" in owner:
             owner.setdefault("uid", _derived_uid(owner["kind"], namespace, owner["name"]))
+    status = document.value.get("status")
+    users = status.get("reservedFor") if isinstance(status, dict) else None
+    for user in users if isinstance(users, list) else ():
+        if isinstance(user, dict) and user.get("resource") == "pods" and "name" in user:
+            user.setdefault("uid", _derived_uid("Pod", namespace, user["name"]))
 
 
 def identified(item: KubeObject, kind: Kind) -> KubeObject:
@@ -129,7 +135,7 @@ def _pod(pod: Pod, classes: Mapping[str, PriorityLevel]) -> Pod:
     level = _priority(pod, classes)
     spec = replace(
         spec,
-        scheduler_name=spec.scheduler_name or _DEFAULT_SCHEDULER,
+        scheduler_name=spec.scheduler_name or KUBERNETES_SCHEDULER,
         priority=level.value,
         preemption_policy=spec.preemption_policy or level.preemption_policy,
     )

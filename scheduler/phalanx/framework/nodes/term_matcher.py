@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
+from phalanx.limits import MATCHED_LABELS_MAX
 from phalanx.model.pods import AffinityTerms, PodLabels, Term
 from phalanx.model.selectors import labels_match, required_label_pairs
 
@@ -38,6 +39,8 @@ class TermMatcher:
             return ()
         found = self._known.get((namespace, labels, own))
         if found is None:
+            if len(self._known) >= MATCHED_LABELS_MAX:
+                self._known.clear()
             pairs = dict((*labels.pairs, *own.pairs))
             selected = {
                 selection.number

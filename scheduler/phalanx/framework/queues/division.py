@@ -3,7 +3,8 @@
 From the roots down, each queue gets the smaller of its demand and its guarantee. The rest of the parent's
 share is divided among siblings by weighted dominant share above the guarantee; what one queue cannot use goes
 to the others (`water_filling.py`). Guarantees of siblings that add up to more than their parent's, or to more
-than the capacity, are scaled down in proportion, to whole units. Other amounts are rounded down.
+than the capacity, are scaled down in proportion. All amounts are whole units: the largest remainders are
+rounded up.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,6 +32,10 @@ class QueueShare(Struct, frozen=True):
 
     guarantee: Resources = NONE
     """The guarantee, as far as the capacity exists."""
+    rounded_down: Resources = NONE
+    """The same, without a unit that is left between queues: it decides who goes first."""
+    written: Resources = NONE
+    """The guarantee as written, at most the limit; the sum of its children's where it names none."""
     fair_share: Resources = NONE
     """At least the smaller of demand and guarantee; at most the demand and the limit."""
     used: Resources = NONE
@@ -51,6 +56,16 @@ class Participant(Struct, frozen=True):
     limit: Resources = NONE
     used: Bundles = NO_BUNDLES
     waiting: Bundles = NO_BUNDLES
+    created: int = 0
+    uid: str = ""
+
+
+class Taker(Struct, frozen=True):
+    """Who may get a unit that is left."""
+
+    used: int
+    age: tuple[int, str]
+    """The creation and the UID of its queue."""
 
 
 class _Totals(Struct, frozen=True):
@@ -77,6 +92,9 @@ class _Sibling(Struct, frozen=True):
     """Its entitlement: the smaller of demand and guarantee."""
     bundles: Bundles
     """Its demand in total."""
+    used: Resources
+    age: tuple[int, str]
+    """Its creation and UID: the smaller one gets what is left between equals."""
 
 
 def divide(participants: Mapping[QueueName, Participant], capacity: Resources) -> dict[QueueName, QueueShare]:
@@ -97,6 +115,7 @@ class _Division:
         for name in self._downwards:
             self._downwards.extend(self._below(name))
         self._totals: dict[QueueName, _Totals] = {}
+        self._rounded_down: dict[QueueName, Resources] = {}
         for name in reversed(self._downwards):
             self._totals[name] = self._total(name)
 
@@ -110,8 +129,10 @@ class _Division:
         return {
             name: QueueShare(
                 guarantees[name],
+                self._rounded_down[name],
+                self._totals[name].guarantee,
                 shares[name],
-                sum_of(self._totals[name].used.values()),
+                self._used(name),
                 self._totals[name].demand,
                 sum_of(self._totals[name].before_limit.values()),
                 sum_of(self._totals[name].counted.values()),
@@ -165,13 +186,27 @@ class _Division:
     def _scaled(self, names: Sequence[QueueName], exists: Resources) -> dict[QueueName, Resources]:
         """The guarantees of siblings, scaled down to whole units if they exceed what exists."""
         kept: dict[QueueName, Resources] = {name: self._totals[name].guarantee for name in names}
+        self._rounded_down.update(kept)
         total = sum_of(kept.values())
         for resource in total:
             if total[resource] > exists.get(resource, 0):
-                asked = {name: kept[name][resource] for name in names if resource in kept[name]}
-                for name, amount in _in_whole_units(asked, exists.get(resource, 0)).items():
+                asked = [name for name in names if resource in kept[name]]
+                part = Fraction(exists.get(resource, 0), total[resource])
+                exact = [kept[name][resource] * part for name in asked]
+                amounts = in_whole_units(exact, [self._taker(name, resource) for name in asked])
+                for name, amount, least in zip(asked, amounts, exact, strict=True):
                     kept[name] = {**kept[name], resource: amount}
+                    self._rounded_down[name] = {**self._rounded_down[name], resource: floor(least)}
         return kept
+
+    def _taker(self, name: QueueName, resource: str) -> Taker:
+        return Taker(self._used(name).get(resource, 0), self._age(name))
+
+    def _used(self, name: QueueName) -> Resources:
+        return sum_of(self._totals[name].used.values())
+
+    def _age(self, name: QueueName) -> tuple[int, str]:
+        return self._participants[name].created, self._participants[name].uid
 
     def _divided(
         self, parent: QueueName | None, guarantees: Mapping[QueueName, Resources], share: Resources
@@ -183,25 +218,39 @@ class _Division:
                 weight=self._participants[name].weight,
                 entitled=_smaller(self._totals[name].demand, guarantees[name]),
                 bundles=self._totals[name].bundles,
+                used=self._used(name),
+                age=self._age(name),
             )
             for name in names
         ]
         if parent is not None and names:
-            siblings.append(_Sibling(weight=1, entitled=NONE, bundles=self._participants[parent].used))
+            own = self._participants[parent].used
+            siblings.append(_Sibling(1, NONE, own, sum_of(own.values()), self._age(parent)))
         return dict(zip(names, _shares(siblings, share, self._capacity), strict=False))
 
 
-def _in_whole_units(asked: Mapping[QueueName, int], exists: int) -> dict[QueueName, int]:
-    """Scale amounts down to what exists; the largest remainders get the units that are left (Hamilton)."""
-    total = sum(asked.values())
-    kept = {name: amount * exists // total for name, amount in asked.items()}
-    by_remainder = sorted(asked, key=lambda name: (-(asked[name] * exists % total), name))
-    for name in by_remainder[: exists - sum(kept.values())]:
-        kept[name] += 1
+def in_whole_units(exact: Sequence[int | Fraction], takers: Sequence[Taker]) -> list[int]:
+    """Round down; the largest remainders get the units that are left together (Hamilton).
+
+    Between equals a unit stays where it is used. Then the older queue gets it, then the smaller UID.
+    """
+    kept = [floor(amount) for amount in exact]
+    left = floor(sum(amount - whole for amount, whole in zip(exact, kept, strict=True) if amount != whole))
+    if left:
+        order = sorted(
+            range(len(exact)),
+            key=lambda index: (
+                kept[index] - exact[index],
+                takers[index].used <= kept[index],
+                takers[index].age,
+            ),
+        )
+        for index in order[:left]:
+            kept[index] += 1
     return kept
 
 
-def _shares(siblings: Sequence[_Sibling], share: Resources, capacity: Resources) -> list[Resources]:
+def _shares(siblings: Sequence[_Sibling], share: Resources, capacity: Resources) -> Sequence[Resources]:
     """For each sibling, its entitlement and its part of the rest."""
     rest = {
         name: amount - sum(sibling.entitled.get(name, 0) for sibling in siblings)
@@ -215,10 +264,18 @@ def _shares(siblings: Sequence[_Sibling], share: Resources, capacity: Resources)
         for amounts in amounts_beyond
     ]
     parts = iter(fill(bundles, rest))
-    return [
+    exact = [
         _granted(sibling.entitled, [(amounts, next(parts)) for amounts in amounts_beyond])
         for sibling, amounts_beyond in zip(siblings, beyond, strict=True)
     ]
+    whole: list[dict[str, int]] = [{} for _ in siblings]
+    for name in sorted({name for amounts in exact for name in amounts}):
+        takers = [Taker(sibling.used.get(name, 0), sibling.age) for sibling in siblings]
+        amounts = in_whole_units([each.get(name, 0) for each in exact], takers)
+        for found, share_of, amount in zip(whole, exact, amounts, strict=True):
+            if name in share_of:
+                found[name] = amount
+    return whole
 
 
 def _fill_rate(weight: int, amounts: Resources, capacity: Resources) -> Fraction:
@@ -228,12 +285,14 @@ def _fill_rate(weight: int, amounts: Resources, capacity: Resources) -> Fraction
     return weight / share if share else Fraction(weight)
 
 
-def _granted(entitled: Resources, parts: Iterable[tuple[Resources, int | Fraction]]) -> Resources:
+def _granted(
+    entitled: Resources, parts: Iterable[tuple[Resources, int | Fraction]]
+) -> dict[str, int | Fraction]:
     total: dict[str, int | Fraction] = dict(entitled)
     for amounts, part in parts:
         for name, amount in amounts.items():
             total[name] = total.get(name, 0) + (amount if part == 1 else amount * part)
-    return {name: floor(total[name]) for name in sorted(total)}
+    return total
 
 
 def _beyond(bundles: Bundles, entitled: Resources) -> list[Resources]:

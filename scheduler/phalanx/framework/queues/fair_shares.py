@@ -194,6 +194,8 @@ class FairShares:
             limit=_combined(min, [source.limit for source in own]),
             used=self._used(queue.name, partition, capacity),
             waiting=merged(self._waiting(queue.name, partition)),
+            created=queue.created,
+            uid=queue.uid,
         )
 
     def _used(self, queue: QueueName, partition: _Partition, capacity: Resources) -> Bundles:

@@ -2,7 +2,8 @@
 
 A guarantee covers whole gangs in queue order. The rule is in docs/guarantees.md. Two queues are compared
 below their lowest common ancestor, since they share the guarantees above it: each gang is judged by its
-`side`, the child of that ancestor on the path of its queue.
+`side`, the child of that ancestor on the path of its queue. Guarantees count as they are written, also where
+there is less capacity than they promise: then what runs stays.
 """
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
@@ -12,23 +13,28 @@ from typing import Protocol
 from msgspec import Struct
 
 from phalanx.framework.config import SchedulerConfig
-from phalanx.framework.evictions import Beneficiary, surplus_members
-from phalanx.framework.queues.division import IGNORED
+from phalanx.framework.evictions import Beneficiary
+from phalanx.framework.queues.covered_units import (
+    Unit,
+    devices_of,
+    rank,
+    resources_of,
+    units_of,
+    usage_on,
+    uses_only_on,
+)
 from phalanx.framework.queues.fair_shares import FairShares
 from phalanx.framework.queues.ledger import Ledger
 from phalanx.framework.queues.protected_gangs import names_guarantee
 from phalanx.framework.queues.queue_tree import QueueTree
 from phalanx.framework.states import PodState
-from phalanx.model.api.pod_groups import DisruptionMode
-from phalanx.model.charges import charged_for, total_charges
+from phalanx.model.charges import charged_for
 from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId, NodeName, PodUid, QueueName
+from phalanx.model.nodes import NodeState
 from phalanx.model.pods import Pod
 from phalanx.model.queues import Queue, Selector
-from phalanx.model.resources import Resources
-
-_NOT_RUNNING = 1 << 62
-"""The start of a gang of which no member runs yet: after all others."""
+from phalanx.model.resources import Resources, sum_of
 
 
 class Coverage(IntEnum):
@@ -60,9 +66,21 @@ class GuaranteeGap(Struct, frozen=True):
     amounts: Resources
 
 
+class Kept(Struct, frozen=True):
+    """What a claim by a fair share leaves to a queue."""
+
+    nodes: frozenset[NodeName] | None
+    """Only pods on these nodes count; None for all nodes."""
+    priority: int
+    """Only gangs of at least this priority count."""
+    spare: Resources
+    """What such gangs use beyond what they keep."""
+
+
 class _Session(Protocol):
     """The parts of the session that coverage is computed from."""
 
+    nodes: Mapping[NodeName, NodeState]
     queues: QueueTree
     ledger: Ledger
     config: SchedulerConfig
@@ -78,21 +96,6 @@ class _Session(Protocol):
     def pod_state(self, pod: Pod) -> PodState: ...
 
 
-class _Unit(Struct, frozen=True):
-    """Pods of a running gang that are covered together or not at all."""
-
-    gang: Gang
-    pods: tuple[Pod, ...]
-    is_surplus: bool
-    usage: Resources
-    """What the queue is charged for the pods."""
-
-    @property
-    def uses(self) -> frozenset[str]:
-        """The resources that count."""
-        return _used(self.usage)
-
-
 class Guarantees:
     """The coverage of the gangs of one session.
 
@@ -103,8 +106,8 @@ class Guarantees:
         self._session = session
         self._gangs: Mapping[GangId, Gang] = {}
         self._ended = -1
-        self._units: dict[GangId, list[_Unit]] = {}
-        self._in_order: dict[QueueName, list[_Unit]] = {}
+        self._units: dict[GangId, list[Unit]] = {}
+        self._in_order: dict[QueueName, list[Unit]] = {}
         self._covered: dict[tuple[QueueName, Selector | None, str], frozenset[PodUid]] = {}
         self._resources: dict[tuple[PodUid, QueueName], frozenset[str]] = {}
         self._short_known: dict[tuple[frozenset[str], QueueName | None], frozenset[str]] = {}
@@ -116,7 +119,7 @@ class Guarantees:
         if not mine or not theirs:
             return None
         common = self._session.queues.parent_of(mine[-1].name)
-        return Sides(mine[-1].name, theirs[-1].name, self._short(_used(beneficiary.requested), common))
+        return Sides(mine[-1].name, theirs[-1].name, self._short(resources_of(beneficiary.requested), common))
 
     def _short(self, requested: frozenset[str], common: QueueName | None) -> frozenset[str]:
         """The short ones of these resources. For devices also the resources of the nodes that have them."""
@@ -136,26 +139,34 @@ class Guarantees:
         self, beneficiary: Beneficiary, side: QueueName, short: frozenset[str]
     ) -> Coverage:
         """The coverage of a waiting gang if it starts now."""
-        return _coverage(_used(beneficiary.requested), self.covered_after_start(beneficiary, side), short)
+        return _coverage(
+            resources_of(beneficiary.requested), self.covered_after_start(beneficiary, side), short
+        )
 
-    def coverage_among_siblings(self, beneficiary: Beneficiary, queue: QueueName) -> Coverage:
-        """The coverage of a waiting gang by a queue on its path, compared with the siblings of that queue."""
-        uses = _used(beneficiary.requested)
-        covered = self.covered_after_start(beneficiary, queue)
+    def coverage_among_siblings(
+        self, beneficiary: Beneficiary, queue: QueueName, *, is_scaled: bool = False
+    ) -> Coverage:
+        """The coverage of a waiting gang by a queue on its path, compared with the siblings of that queue.
+
+        `is_scaled`: by the guarantee as far as the capacity exists, rounded down.
+        """
+        uses = resources_of(beneficiary.requested)
+        covered = self.covered_after_start(beneficiary, queue, is_scaled=is_scaled)
         if not covered or covered == uses:
             return _coverage(uses, covered, uses)
         return _coverage(uses, covered, self._short(uses, self._session.queues.parent_of(queue)))
 
-    def covered_after_start(self, beneficiary: Beneficiary, side: QueueName) -> frozenset[str]:
+    def covered_after_start(
+        self, beneficiary: Beneficiary, side: QueueName, *, is_scaled: bool = False
+    ) -> frozenset[str]:
         """The resources in which a waiting gang is covered if it starts now."""
-        uses = _used(beneficiary.requested)
-        requested = beneficiary.requested
-        covered = {name for name in uses if self._is_within(name, None, side, requested)}
+        uses = resources_of(beneficiary.requested)
+        covered = self._within(beneficiary, side, None, is_scaled=is_scaled)
         for selector in self._session.ledger.guaranteed(side) if covered != uses else ():
-            within = {name for name in uses if self._is_within(name, selector, side, requested)}
+            within = self._within(beneficiary, side, selector, is_scaled=is_scaled)
             if within - covered and self._is_confined(beneficiary, selector):
                 covered |= within
-        return frozenset(covered)
+        return covered
 
     def gaps_before_start(
         self, beneficiary: Beneficiary, side: QueueName, short: frozenset[str]
@@ -166,9 +177,9 @@ class Guarantees:
         guarantee already, the side must cover the gang in its place of the order. Surplus has no coverage.
         """
         self._forget_outdated()
-        uses = _used(beneficiary.requested)
+        uses = resources_of(beneficiary.requested)
         gaps: dict[str, tuple[int, Selector | None]] = {}
-        for name in sorted((short & uses) | _devices(uses) or uses) if not beneficiary.is_surplus else ():
+        for name in sorted((short & uses) | devices_of(uses) or uses) if not beneficiary.is_surplus else ():
             possible = list(self._gaps_of(beneficiary, side, name))
             if possible:
                 gaps[name] = min(possible, key=lambda gap: gap[0])
@@ -184,7 +195,7 @@ class Guarantees:
         )
 
     def covered_pods(
-        self, gang: Gang, side: QueueName, short: frozenset[str], at_least: Coverage
+        self, gang: Gang, side: QueueName, short: frozenset[str], at_least: int
     ) -> frozenset[PodUid]:
         """The pods of a running gang that are covered at least so far."""
         self._forget_outdated()
@@ -195,13 +206,46 @@ class Guarantees:
         return frozenset(found)
 
     def usage_covered_less(
-        self, gang: Gang, side: QueueName, short: frozenset[str], than: Coverage
+        self, gang: Gang, side: QueueName, short: frozenset[str], than: int
     ) -> Iterator[Resources]:
         """What the parts of a gang use that are covered less: its minimum, and each other member."""
         self._forget_outdated()
         for unit in self._units_of(gang):
             if self._coverage_of(unit, side, short) < than:
                 yield unit.usage
+
+    def kept_usage(self, queue: QueueName, counts: frozenset[str]) -> Iterator[Kept]:
+        """What the queue keeps against a claim by a fair share, for each of its guarantees and priorities.
+
+        `counts`: the resources of the claim. Without a device among them, devices count too that gangs use
+        which are covered in all of them: otherwise a claim to cores would take guaranteed devices.
+        """
+        self._forget_outdated()
+        units = self._units_below(queue) if self._has_guarantee(queue) else []
+        for selector in (None, *self._session.ledger.guaranteed(queue)) if units else ():
+            nodes = None if selector is None else self._session.ledger.nodes_of(selector)
+            covered = [(unit, self._kept_of(unit, queue, selector, counts)) for unit in units]
+            for priority in sorted({unit.gang.priority for unit, names in covered if names}):
+                kept = sum_of(
+                    {name: unit.usage[name] for name in names}
+                    for unit, names in covered
+                    if unit.gang.priority >= priority
+                )
+                used = sum_of(usage_on(nodes, unit) for unit in units if unit.gang.priority >= priority)
+                yield Kept(nodes, priority, {name: used[name] - amount for name, amount in kept.items()})
+
+    def _kept_of(
+        self, unit: Unit, queue: QueueName, selector: Selector | None, counts: frozenset[str]
+    ) -> frozenset[str]:
+        """The resources of the unit that a guarantee keeps against a claim to these."""
+        first = unit.pods[0].uid
+        covered = {name for name in unit.uses if first in self._covered_on(queue, selector, name)}
+        if selector is None:
+            covered |= self._carried(unit, queue)
+        devices = devices_of(covered)
+        if devices_of(counts) or not (counts & unit.uses).issubset(self._covered_resources(unit, queue)):
+            devices = set()
+        return frozenset(covered & (counts | devices))
 
     def signature(self, gang: Gang) -> Hashable:
         """Equal for running gangs of one queue with the same coverage, whatever they are compared with."""
@@ -212,13 +256,13 @@ class Guarantees:
         return frozenset((name, self._covered_resources(unit, name)) for unit in units for name in declared)
 
     def _has_guarantee(self, queue: QueueName) -> bool:
-        guarantee = self._session.fair_shares.of(queue).guarantee
+        guarantee = self._session.fair_shares.of(queue).written
         return any(guarantee.values()) or bool(self._session.ledger.guaranteed(queue))
 
-    def _coverage_of(self, unit: _Unit, side: QueueName, short: frozenset[str]) -> Coverage:
+    def _coverage_of(self, unit: Unit, side: QueueName, short: frozenset[str]) -> Coverage:
         return _coverage(unit.uses, self._covered_resources(unit, side), short)
 
-    def _covered_resources(self, unit: _Unit, side: QueueName) -> frozenset[str]:
+    def _covered_resources(self, unit: Unit, side: QueueName) -> frozenset[str]:
         """The resources in which the guarantees of a queue cover the unit."""
         first = unit.pods[0].uid
         if (first, side) not in self._resources:
@@ -227,16 +271,52 @@ class Guarantees:
                 name
                 for name in unit.uses
                 if any(first in self._covered_on(side, account, name) for account in accounts)
-            )
+            ) | self._carried(unit, side)
         return self._resources[first, side]
+
+    def _carried(self, unit: Unit, side: QueueName) -> frozenset[str]:
+        """What no guarantee names, and the unit uses beside devices that the guarantees of a queue cover.
+
+        Per device as much as the node has per device, rounded up. A unit that uses more borrows all of it.
+        """
+        first, path = unit.pods[0].uid, self._session.queues.path(unit.gang.queue)
+        selectors = self._session.ledger.guaranteed(side)
+        devices = [
+            name
+            for name in sorted(devices_of(unit.uses))
+            if any(first in self._covered_on(side, account, name) for account in (None, *selectors))
+        ]
+        if not devices:
+            return frozenset()
+        below = path[: [queue.name for queue in path].index(side) + 1]
+        named = {name for queue in below for name in queue.guaranteed_resources}
+        return frozenset(
+            name
+            for name in unit.uses - named - set(devices)
+            if unit.usage[name] <= sum(self._beside(pod, devices, name) for pod in unit.pods)
+        )
+
+    def _beside(self, pod: Pod, devices: Sequence[str], name: str) -> int:
+        """The part of a resource that belongs to the devices of a pod on its node."""
+        state = self._session.nodes.get(pod.node) if pod.node is not None else None
+        if state is None:
+            return 0
+        used, has = charged_for(pod), state.node.allocatable
+        return max(used.get(each, 0) * -(-has.get(name, 0) // max(1, has.get(each, 0))) for each in devices)
 
     # --- a start --------------------------------------------------------------------------------------------
 
-    def _is_within(self, name: str, selector: Selector | None, side: QueueName, requested: Resources) -> bool:
-        """Whether the usage of the side and the requests are within the guarantee."""
-        guarantee = self._session.fair_shares.of(side, selector).guarantee.get(name, 0)
-        used = self._session.ledger.usage(side, selector).get(name, 0)
-        return used + requested[name] <= guarantee
+    def _within(
+        self, beneficiary: Beneficiary, side: QueueName, selector: Selector | None, *, is_scaled: bool
+    ) -> frozenset[str]:
+        """The resources in which the usage of the side and the requests are within the guarantee."""
+        share, used = self._session.fair_shares.of(side, selector), self._session.ledger.usage(side, selector)
+        guarantee, requested = share.rounded_down if is_scaled else share.written, beneficiary.requested
+        return frozenset(
+            name
+            for name in resources_of(requested)
+            if used.get(name, 0) + requested[name] <= guarantee.get(name, 0)
+        )
 
     def _gaps_of(
         self, beneficiary: Beneficiary, side: QueueName, name: str
@@ -245,7 +325,7 @@ class Guarantees:
         asked, ledger = beneficiary.requested[name], self._session.ledger
         confined = (each for each in ledger.guaranteed(side) if self._is_confined(beneficiary, each))
         for selector in (None, *confined):
-            guarantee = self._session.fair_shares.of(side, selector).guarantee.get(name, 0)
+            guarantee = self._session.fair_shares.of(side, selector).written.get(name, 0)
             if asked <= guarantee:
                 beyond = max(0, ledger.usage(side, selector).get(name, 0) + asked - guarantee)
                 if beyond <= asked or self._would_cover(beneficiary, side, selector, name):
@@ -257,15 +337,15 @@ class Guarantees:
         """Whether the guarantee of the side would cover the gang if it ran beside all that runs."""
         is_covered, asked = False, beneficiary.requested[name]
         for queue in self._session.queues.path(beneficiary.gang.queue):
-            place = (True, not is_covered, False, _rank(beneficiary.gang))
+            place = (True, not is_covered, False, rank(beneficiary.gang))
             covered = self._covered_on(queue.name, selector, name)
             turn_of = self._turns(queue.name, selector, name)
             before = sum(
                 unit.usage[name]
                 for unit in self._units_below(queue.name)
-                if unit.pods[0].uid in covered and (*turn_of(unit), unit.is_surplus, _rank(unit.gang)) < place
+                if unit.pods[0].uid in covered and (*turn_of(unit), unit.is_surplus, rank(unit.gang)) < place
             )
-            guarantee = self._session.fair_shares.of(queue.name, selector).guarantee.get(name, 0)
+            guarantee = self._session.fair_shares.of(queue.name, selector).written.get(name, 0)
             is_covered = before + asked <= guarantee
             if queue.name == side:
                 return is_covered
@@ -293,11 +373,11 @@ class Guarantees:
         return self._covered[key]
 
     def _cover(self, queue: QueueName, selector: Selector | None, name: str) -> Iterator[PodUid]:
-        left = self._session.fair_shares.of(queue, selector).guarantee.get(name, 0)
+        left = self._session.fair_shares.of(queue, selector).written.get(name, 0)
         if left <= 0:
             return
         nodes = None if selector is None else self._session.ledger.nodes_of(selector)
-        units = [unit for unit in self._units_below(queue) if _uses_only_on(nodes, unit, name)]
+        units = [unit for unit in self._units_below(queue) if uses_only_on(nodes, unit, name)]
         if sum(unit.usage[name] for unit in units) > left:
             units.sort(key=self._turns(queue, selector, name))
         uncovered: set[GangId] = set()
@@ -310,7 +390,7 @@ class Guarantees:
 
     def _turns(
         self, queue: QueueName, selector: Selector | None, name: str
-    ) -> Callable[[_Unit], tuple[bool, bool]]:
+    ) -> Callable[[Unit], tuple[bool, bool]]:
         """The order in which a guarantee covers units, before the order of the queue."""
         children = self._session.queues.children(queue)
         first = {uid for child in children for uid in self._covered_on(child.name, selector, name)}
@@ -325,10 +405,10 @@ class Guarantees:
             if index is not None and names_guarantee(path[: index + 1], selector, name):
                 yield gang
 
-    def _units_below(self, queue: QueueName) -> list[_Unit]:
+    def _units_below(self, queue: QueueName) -> list[Unit]:
         """The units of the queue and its descendants in queue order, surplus members last."""
         if not self._in_order:
-            for gang in sorted(self._gangs.values(), key=_rank):
+            for gang in sorted(self._gangs.values(), key=rank):
                 units = self._units_of(gang)
                 for above in self._session.queues.path(gang.queue) if units else ():
                     self._in_order.setdefault(above.name, []).extend(units)
@@ -336,10 +416,10 @@ class Guarantees:
                 each.sort(key=lambda unit: unit.is_surplus)
         return self._in_order.get(queue, [])
 
-    def _units_of(self, gang: Gang) -> list[_Unit]:
+    def _units_of(self, gang: Gang) -> list[Unit]:
         if gang.id not in self._units:
             gang = self._gangs.get(gang.id, gang)
-            self._units[gang.id] = list(_divided(gang, self._holders(gang)))
+            self._units[gang.id] = list(units_of(gang, self._holders(gang)))
         return self._units[gang.id]
 
     def _holders(self, gang: Gang) -> list[Pod]:
@@ -356,56 +436,13 @@ class Guarantees:
         ]
 
 
-def _used(amounts: Resources) -> frozenset[str]:
-    return frozenset(name for name, amount in amounts.items() if amount and name not in IGNORED)
-
-
-def _devices(names: Collection[str]) -> set[str]:
-    return {name for name in names if "/" in name}
-
-
 def _coverage(uses: frozenset[str], covered: Collection[str], short: frozenset[str]) -> Coverage:
     counted = short & uses
     if counted and counted.issubset(covered):
         return Coverage.FULL
-    if (_devices(uses) or uses).isdisjoint(covered):
+    if (devices_of(uses) or uses).isdisjoint(covered):
         return Coverage.NONE
     return Coverage.PARTIAL if counted else Coverage.FULL
-
-
-def _divided(gang: Gang, holders: Sequence[Pod]) -> Iterator[_Unit]:
-    """The minimum of the gang, then each surplus member; with the mode Single each member."""
-    if gang.disruption.eviction_mode is DisruptionMode.SINGLE:
-        surplus: Sequence[Pod] = ()
-        parts: list[Sequence[Pod]] = [[pod] for pod in holders]
-    else:
-        surplus = surplus_members(gang, holders)
-        extra = {pod.uid for pod in surplus}
-        together = [pod for pod in holders if pod.uid not in extra]
-        parts = [together] if together else []
-    for part in parts:
-        yield _Unit(gang, tuple(part), is_surplus=False, usage=total_charges(part))
-    for pod in reversed(surplus):
-        yield _Unit(gang, (pod,), is_surplus=True, usage=total_charges([pod]))
-
-
-def _uses_only_on(nodes: frozenset[NodeName] | None, unit: _Unit, name: str) -> bool:
-    """Whether it uses the resource, on no other nodes than these."""
-    if not unit.usage.get(name):
-        return False
-    return nodes is None or all(pod.node in nodes for pod in unit.pods if charged_for(pod).get(name))
-
-
-def _rank(gang: Gang) -> tuple[int, int, int, str, str]:
-    """Queue order of running gangs."""
-    began = [pod.running_since for pod in gang.members if pod.running_since and pod.holds_node]
-    return (
-        -gang.priority,
-        min(began, default=_NOT_RUNNING),
-        gang.created,
-        gang.namespace,
-        gang.name,
-    )
 
 
 class _Queues(Protocol):

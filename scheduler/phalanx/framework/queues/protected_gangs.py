@@ -13,7 +13,7 @@ from phalanx.framework.queues.queue_tree import QueueTree
 from phalanx.model.charges import charged_for
 from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId
-from phalanx.model.queues import Queue, Selector
+from phalanx.model.queues import Queue, Selector, allows_non_preemptible, counted_uses
 from phalanx.model.resources import NONE, Resources, add
 
 
@@ -35,10 +35,10 @@ def protected_gangs(session: _Session) -> Iterator[GangId]:
     gangs = [
         gang
         for gang in session.gangs_after_starts.values()
-        if not gang.disruption.is_preemptible and gang.nodes
+        if not gang.disruption.is_preemptible and gang.nodes and _is_where_guaranteed(gang, session)
     ]
     held: dict[Account, Resources] = {}
-    for gang in sorted(gangs, key=lambda each: (start_time(each, session.now), each.created, each.id)):
+    for gang in sorted(gangs, key=lambda each: (start_time(each, session.now), each.complete_since, each.id)):
         after = {
             account: add(held.get(account, NONE), amounts)
             for account, amounts in _usage(gang, session.ledger).items()
@@ -46,6 +46,23 @@ def protected_gangs(session: _Session) -> Iterator[GangId]:
         if all(_fits(queue, after) for queue in session.queues.path(gang.queue)):
             held.update(after)
             yield gang.id
+
+
+def _is_where_guaranteed(gang: Gang, session: _Session) -> bool:
+    """Whether guarantees of what it uses are named on its nodes; or if none is named, but allowed."""
+    path = session.queues.path(gang.queue)
+    named = {
+        (queue.name, selector): {name for amounts in _declared(queue, selector) for name in amounts}
+        for queue in path
+        for selector in (None, *{flavor.node_selector for flavor in queue.flavors})
+    }
+    if not any(named.values()) or allows_non_preemptible(path):
+        return True
+    holding = {(pod.node, tuple(charged_for(pod))) for pod in gang.members if pod.holds_node and pod.node}
+    return not any(
+        all(names.isdisjoint(named.get(account, ())) for account in session.ledger.accounts(gang.queue, node))
+        for node, names in counted_uses(holding)
+    )
 
 
 def start_time(gang: Gang, now: int) -> int:

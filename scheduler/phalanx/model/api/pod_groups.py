@@ -268,7 +268,7 @@ class PlacedStatus(ApiStruct, frozen=True):
     reserved: Int32 = 0
 
 
-class RecordStatus(ApiStruct, frozen=True):
+class RecordStatus(ApiStruct, frozen=True, omit_defaults=False):
     """What the scheduler remembers of the gang, see `model.records.GangRecord`."""
 
     queued_since: str | None = None

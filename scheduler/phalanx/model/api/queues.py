@@ -30,9 +30,10 @@ class Reclaim(ApiStruct, frozen=True):
 
 
 class QueueDisruption(ApiStruct, frozen=True):
-    """Bounds on what PodGroups of the queue may ask for in their own `disruption`."""
+    """What PodGroups of the queue may ask for in their own `disruption`."""
 
     max_min_runtime: str | None = None
+    allow_non_preemptible: bool | None = None
 
 
 class QueueSpec(ApiStruct, frozen=True):
@@ -55,6 +56,7 @@ class QueueSpec(ApiStruct, frozen=True):
     reclaim: Reclaim | None = None
     disruption: QueueDisruption | None = None
     max_pod_group_priority: Int32 | None = None
+    allow_start_by: bool | None = None
 
 
 class QueueStatus(ApiStruct, frozen=True, omit_defaults=False):

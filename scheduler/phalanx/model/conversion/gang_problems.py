@@ -10,7 +10,7 @@ from phalanx.limits import GANG_PROBLEMS_MAX
 from phalanx.model.api.kinds import KINDS
 from phalanx.model.conversion.cluster_objects import PriorityLevel, resolve
 from phalanx.model.conversion.min_resources import min_resources_problems
-from phalanx.model.conversion.pod_groups import GangKey, PodGroup, free_application
+from phalanx.model.conversion.pod_groups import GangKey, PodGroup, free_application, is_counted_by_label
 from phalanx.model.dialects.known import DIALECTS
 from phalanx.model.gangs import GangKind, SubgroupSpec
 from phalanx.model.gpu_shares import incompatible_shares, share_of
@@ -90,7 +90,7 @@ def _claimed_twice(
 
 def _two_gangs(key: GangKey, pod: Pod, other: GangKey) -> Objection:
     by = f"label {LABEL_MIN_MEMBER}"
-    if key.kind is not GangKind.LABEL:
+    if not is_counted_by_label(pod):
         by = f"{_shown(pod.dialect, pod.group)} by {DIALECTS[pod.dialect].field}"
     return Objection(
         Reason.INCONSISTENT_GANG,

@@ -10,11 +10,12 @@ from enum import Enum
 from msgspec import Struct, structs
 
 from phalanx.limits import IGNORED_HINTS_SHOWN, PARTIAL_GANG_RELEASED_S
-from phalanx.model.api.pod_groups import Disruption, PodGroupSpec
+from phalanx.model.api.pod_groups import PodGroupSpec
 from phalanx.model.api.values import duration_text
-from phalanx.model.conversion.cluster_objects import PriorityLevel, resolve
+from phalanx.model.conversion.cluster_objects import PriorityLevel
 from phalanx.model.conversion.gang_priorities import gang_priority
 from phalanx.model.conversion.gang_problems import gang_problems
+from phalanx.model.conversion.gang_protection import Protection, protection
 from phalanx.model.conversion.gang_queues import gang_queue
 from phalanx.model.conversion.pod_groups import GangKey, PodGroup, gang_id, is_member
 from phalanx.model.conversion.queue_rules import QueueRules
@@ -22,6 +23,7 @@ from phalanx.model.conversion.subgroup_policies import divided
 from phalanx.model.gangs import Gang, GangKind, Minimum
 from phalanx.model.names import API_GROUP, GangId, QueueName
 from phalanx.model.pods import Pod, PodFailure, PodPhase
+from phalanx.model.queues import allows_start_by
 from phalanx.model.reasons import Objection, Reason
 from phalanx.model.records import GangRecord
 
@@ -84,8 +86,9 @@ def _gang(key: GangKey, members: tuple[Pod, ...], context: GangContext) -> Gang:
     level, priority_hint = gang_priority(members, group, context.classes, queue_max)
     runtime_hint = _runtime_hint(group, queue.charged, context.rules)
     min_member = _min_member(key, members, group)
-    minimum = Minimum(min_member)
+    minimum, kept = Minimum(min_member), Protection(PodGroupSpec(min_member=min_member))
     if group is not None:
+        kept = protection(group, members, context.classes, context.rules.path(queue.charged))
         minimum = Minimum(
             min_member, group.roles, group.subgroups, group.spec.required_subgroups, group.spec.reserves
         )
@@ -106,7 +109,8 @@ def _gang(key: GangKey, members: tuple[Pod, ...], context: GangContext) -> Gang:
         members=members,
         dialect=API_GROUP if is_workload else key.dialect,
         workload=key.dialect if is_workload else "",
-        spec=_spec(group, context.classes) if group is not None else PodGroupSpec(min_member=min_member),
+        spec=kept.spec,
+        prefers_to_stay=kept.prefers_to_stay,
         roles=minimum.roles,
         subgroups=minimum.subgroups,
         started=start is _Start.STARTED,
@@ -116,21 +120,16 @@ def _gang(key: GangKey, members: tuple[Pod, ...], context: GangContext) -> Gang:
         started_at=group.started_at if group is not None else 0,
         record=(group.record if group is not None else None) or context.record,
         ignored=_hints(
-            (queue.hint, priority_hint, runtime_hint, _first_hint(members, group)), members, group
+            (
+                *(queue.hint, priority_hint, runtime_hint, kept.hint),
+                _start_by_hint(group, queue.charged, start, context.rules),
+                _first_hint(members, group),
+            ),
+            members,
+            group,
         ),
         problems=gang_problems(key, members, group, context.classes, context.others, unknown),
     )
-
-
-def _spec(group: PodGroup, classes: Mapping[str, PriorityLevel]) -> PodGroupSpec:
-    """The spec of the PodGroup; its PriorityClass may say that it is not preemptible."""
-    level = resolve(group.priority_class, classes)
-    if level is None:
-        return group.spec
-    is_high = group.protected_from is not None and level.value >= group.protected_from
-    if is_high or (group.class_may_protect and level.opts_out):
-        return structs.replace(group.spec, disruption=Disruption(preemptible=False))
-    return group.spec
 
 
 def _single_gang(pod: Pod, context: GangContext) -> Gang:
@@ -177,6 +176,18 @@ def _runtime_hint(group: PodGroup | None, queue: QueueName, rules: QueueRules) -
     return (
         f"PodGroup {group.name}: disruption.minRuntime {asked} counts as {counted}, "
         f"the most that queue {queue} allows"
+    )
+
+
+def _start_by_hint(group: PodGroup | None, queue: QueueName, start: _Start, rules: QueueRules) -> str:
+    if group is None or group.spec.start_by_ms is None or start is not _Start.NOT_YET:
+        return ""
+    path = rules.path(queue)
+    if not path or allows_start_by(path):
+        return ""
+    return (
+        f"PodGroup {group.name}: startBy gives no place before other gangs: "
+        f"queue {queue} does not have allowStartBy"
     )
 
 

@@ -36,6 +36,7 @@ from phalanx.model.pods import Controller, Pod, Term
 from phalanx.model.reasons import Objection, Reason
 from phalanx.model.records import GangRecord
 from phalanx.model.resources import NONE, Resources
+from phalanx.model.workloads.apps import COUNTED_BY_LABEL
 
 
 class SubgroupPolicy(Struct, frozen=True, gc=False):
@@ -394,19 +395,26 @@ class GangKey(NamedTuple):
 
 def gang_key(pod: Pod) -> GangKey:
     """The gang key of a pod: its PodGroup, else its controller if it has `min-member` or is a workload, else
-    the pod itself. A workload may belong to another one, which the cache knows."""
+    the pod itself. A workload may belong to another one, which the cache knows; `min-member` sets the minimum
+    of some."""
     if pod.group is not None:
         return GangKey(GangKind.POD_GROUP, pod.namespace, pod.group, pod.dialect)
-    if pod.min_member is not None and pod.controller is not None:
-        return GangKey(GangKind.LABEL, pod.namespace, pod.controller.uid)
+    controller = pod.controller
+    if pod.min_member is not None and controller is not None and controller.workload not in COUNTED_BY_LABEL:
+        return GangKey(GangKind.LABEL, pod.namespace, controller.uid)
     if pod.controller is not None and pod.controller.workload:
         return GangKey(GangKind.WORKLOAD, pod.namespace, pod.controller.uid, pod.controller.workload)
     return GangKey(GangKind.POD, pod.namespace, pod.uid)
 
 
+def is_counted_by_label(pod: Pod) -> bool:
+    """Whether its label `min-member` says how many pods start with it."""
+    return pod.group is None and pod.min_member is not None and pod.controller is not None
+
+
 def free_application(pod: Pod) -> GangKey | None:
     """The application of a pod that names no task group of it: the pod is in its gang if there is one."""
-    if pod.group is not None or not pod.other_groups or gang_key(pod).kind is GangKind.LABEL:
+    if pod.group is not None or not pod.other_groups or is_counted_by_label(pod):
         return None
     dialect, name = pod.other_groups[0]
     return GangKey(GangKind.POD_GROUP, pod.namespace, name, dialect)

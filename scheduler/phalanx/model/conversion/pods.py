@@ -20,6 +20,7 @@ from phalanx.model.dialects.yunikorn import YUNIKORN, application_without_task_g
 from phalanx.model.names import (
     ANNOTATION_CHARGED_QUEUE,
     KAI_QUEUE_LABEL,
+    KUBERNETES_SCHEDULER,
     LABEL_MIN_MEMBER,
     LABEL_POD_GROUP,
     LABEL_QUEUE,
@@ -33,7 +34,6 @@ from phalanx.model.reasons import Objection, Reason
 from phalanx.model.workloads.known import KNOWN, WorkloadKinds
 
 _PHASES: Final = {"": PodPhase.PENDING, **{str(phase): phase for phase in PodPhase}}
-_KUBERNETES_SCHEDULER: Final = "default-scheduler"
 _ENDS: Final = frozenset({"OnFailure", "Never"})
 """Restart policies of pods that end. The default is not among them."""
 
@@ -56,7 +56,7 @@ def read_pod(
         namespace=intern(meta.namespace),
         name=meta.name,
         shape=shape,
-        scheduler_name=intern(spec.scheduler_name or _KUBERNETES_SCHEDULER),
+        scheduler_name=intern(spec.scheduler_name or KUBERNETES_SCHEDULER),
         created=seconds(meta.creation_timestamp),
         node=NodeName(intern(spec.node_name)) if spec.node_name else None,
         phase=_PHASES.get(status.phase, PodPhase.UNKNOWN),

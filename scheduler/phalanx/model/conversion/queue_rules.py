@@ -4,10 +4,16 @@ The rules are those of `docs/tenants.md`. They follow from the objects in the cl
 scheduler that restarts charges the same queues.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 
 from phalanx.model.names import DEFAULT_QUEUE, NO_QUEUE, QueueName
-from phalanx.model.queues import Queue, QueueState, max_min_runtime_ms
+from phalanx.model.queues import (
+    Queue,
+    QueueState,
+    allows_non_preemptible,
+    allows_start_by,
+    max_min_runtime_ms,
+)
 from phalanx.model.reasons import Objection, Reason
 from phalanx.model.resources import Resources, format_amount
 
@@ -47,22 +53,28 @@ class QueueRules:
             self._any_open[namespace] = min((leaf for leaf in leaves if leaf is not None), default=NO_QUEUE)
         return self._any_open[namespace]
 
-    def bounds(self, name: QueueName) -> tuple[int | None, int]:
-        """What the queue allows PodGroups: the highest priority, and the longest minimum run time."""
-        return self.max_pod_group_priority(name), self.max_min_runtime_ms(name)
+    def bounds(self, name: QueueName) -> Hashable:
+        """What the queue allows PodGroups: the highest priority, the longest minimum run time, startBy, and
+        where they may be not preemptible."""
+        named = [
+            (tuple(queue.guarantee), *((flavor.name, tuple(flavor.guarantee)) for flavor in queue.flavors))
+            for queue in self.path(name)
+        ]
+        allows = allows_non_preemptible(self.path(name)), allows_start_by(self.path(name))
+        return self.max_pod_group_priority(name), self.max_min_runtime_ms(name), allows, tuple(named)
 
     def max_pod_group_priority(self, name: QueueName) -> int | None:
         """The highest priority that PodGroups of the queue may have whatever their pods; None for none."""
-        written = [queue.max_pod_group_priority for queue in self._path(name)]
+        written = [queue.max_pod_group_priority for queue in self.path(name)]
         return min((value for value in written if value is not None), default=None)
 
     def max_min_runtime_ms(self, name: QueueName) -> int:
         """The longest `disruption.minRuntime` that counts in the queue, in milliseconds."""
-        return max_min_runtime_ms(self._path(name))
+        return max_min_runtime_ms(self.path(name))
 
     def objection(self, name: QueueName, namespace: str, needed: Resources) -> Objection | None:
         """Why the queue never starts pods of the namespace that request so much together, as it is now."""
-        path = self._path(name)
+        path = self.path(name)
         if not path:
             return Objection(Reason.QUEUE_NOT_FOUND, f"queue {name} does not exist", f"Create queue {name}")
         if name in self._children:
@@ -88,9 +100,9 @@ class QueueRules:
 
     def _accepts(self, name: QueueName, namespace: str) -> bool:
         labels = self.namespace_labels(namespace)
-        return all(queue.accepts(labels) for queue in self._path(name))
+        return all(queue.accepts(labels) for queue in self.path(name))
 
-    def _path(self, name: QueueName) -> list[Queue]:
+    def path(self, name: QueueName) -> list[Queue]:
         """The queue and its ancestors; empty for an unknown queue."""
         found: list[Queue] = []
         queue = self._queues.get(name)

@@ -11,7 +11,7 @@ from phalanx.limits import SHOWN_QUEUES
 from phalanx.model.api.meta import LabelSelector
 from phalanx.model.api.queues import Queue as WireQueue
 from phalanx.model.api.queues import QueueDisruption, QueueSpec, QueueStatus, Reclaim
-from phalanx.model.api.values import duration_ms, parse_time, since_epoch
+from phalanx.model.api.values import duration_ms, parse_time, seconds, since_epoch
 from phalanx.model.conversion.nodes import read_capacity
 from phalanx.model.names import DEFAULT_QUEUE, QueueName
 from phalanx.model.pods import Requirement, Term
@@ -57,9 +57,13 @@ def read_queue(written: WireQueue) -> Queue:
         state=_known(QueueState, spec.state, "spec.state", problems) or QueueState.OPEN,
         reclaim_min_runtime_ms=_reclaim_min_runtime(spec.reclaim, problems),
         max_min_runtime_ms=_max_min_runtime(spec.disruption, problems),
+        allow_non_preemptible=spec.disruption.allow_non_preemptible if spec.disruption is not None else None,
         max_pod_group_priority=spec.max_pod_group_priority,
+        allow_start_by=spec.allow_start_by,
         backfill=_known(Backfill, spec.backfill, "spec.backfill", problems),
         past=_past(written.status),
+        created=seconds(written.metadata.creation_timestamp),
+        uid=written.metadata.uid or "",
         problems=tuple(problems),
     )
 

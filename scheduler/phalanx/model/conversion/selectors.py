@@ -1,9 +1,14 @@
-"""Conversion of node selectors, affinity terms, tolerations and label selectors of pods and volumes."""
+"""Conversion of node selectors, affinity terms, tolerations and label selectors of pods and volumes.
+
+Of a field with more than POD_TERMS_MAX terms only the first ones are read, and it is an error: a waiting pod
+is refused. A pod that has a node cannot be refused: `read_anti_affinity` says which pods it keeps away.
+"""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, TypeVar
 
+from phalanx.limits import POD_TERMS_MAX
 from phalanx.model.api import core
 from phalanx.model.api.meta import LabelSelector, ObjectMeta
 from phalanx.model.pods import (
@@ -33,12 +38,23 @@ _INTEGER: Final = re.compile(r"[+-]?(?=[0-9])0*([0-9]{0,19})", re.ASCII)
 _EFFECTS: Final = ("", "NoSchedule", "PreferNoSchedule", "NoExecute")
 _WEIGHTS: Final = range(1, 101)
 
+T = TypeVar("T")
+
+
+def bounded(terms: tuple[T, ...], path: str, wrong: list[str]) -> tuple[T, ...]:
+    """The terms that are read; an error is appended to `wrong` if there are more."""
+    if len(terms) > POD_TERMS_MAX:
+        wrong.append(f"{path}: {len(terms)} terms, at most {POD_TERMS_MAX} are supported")
+    return terms[:POD_TERMS_MAX]
+
 
 def read_selector(selector: core.NodeSelector, path: str, wrong: list[str]) -> tuple[Term, ...]:
     """The alternatives of a required selector. Without alternatives it matches no node, as an empty term."""
     terms = (
         read_term(term, f"{path}.nodeSelectorTerms[{index}]", wrong)
-        for index, term in enumerate(selector.node_selector_terms)
+        for index, term in enumerate(
+            bounded(selector.node_selector_terms, f"{path}.nodeSelectorTerms", wrong)
+        )
     )
     return tuple(terms) or (Term(),)
 
@@ -47,6 +63,7 @@ def read_preferred(
     terms: tuple[core.PreferredSchedulingTerm, ...], path: str, wrong: list[str]
 ) -> tuple[WeightedTerm, ...]:
     """Preferred terms with their weights."""
+    terms = bounded(terms, path, wrong)
     _check_weights(terms, path, wrong)
     return tuple(
         WeightedTerm(
@@ -139,11 +156,27 @@ def read_pod_terms(
     `matchLabelKeys` become requirements on the pod's own labels, as in the API server.
     """
     terms = affinity.required_during_scheduling_ignored_during_execution if affinity is not None else ()
+    path = f"spec.affinity.{field}.{_REQUIRED}"
     read = [
-        _read(term, f"spec.affinity.{field}.{_REQUIRED}[{index}]", meta, wrong)
-        for index, term in enumerate(terms)
+        _read(term, f"{path}[{index}]", meta, wrong) for index, term in enumerate(bounded(terms, path, wrong))
     ]
     return tuple(sorted(read, key=repr))
+
+
+def read_anti_affinity(
+    affinity: core.PodAffinity | None, meta: ObjectMeta, wrong: list[str]
+) -> AffinityTerms:
+    """The terms of required anti-affinity in canonical order. Errors are appended to `wrong`.
+
+    Beyond POD_TERMS_MAX terms, a pod that has a node keeps away all pods of its own namespace, and none of
+    others: by the first topology keys of its terms, in the order of their names.
+    """
+    terms = affinity.required_during_scheduling_ignored_during_execution if affinity is not None else ()
+    read = read_pod_terms(affinity, "podAntiAffinity", meta, wrong)
+    if len(terms) <= POD_TERMS_MAX:
+        return read
+    keys = sorted({term.topology_key for term in terms})[:POD_TERMS_MAX]
+    return tuple(AffinityTerm(key, selector=Term(), namespaces=(meta.namespace,)) for key in keys)
 
 
 def read_preferred_pod_terms(
@@ -157,6 +190,7 @@ def read_preferred_pod_terms(
     ):
         terms = part.preferred_during_scheduling_ignored_during_execution if part is not None else ()
         path = f"spec.affinity.{field}.{_PREFERRED}"
+        terms = bounded(terms, path, wrong)
         _check_weights(terms, path, wrong)
         read += [
             WeightedPodTerm(

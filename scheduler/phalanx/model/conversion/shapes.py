@@ -22,6 +22,7 @@ from phalanx.model.conversion.pod_volumes import unnamed_claims
 from phalanx.model.conversion.requests import add_gpu_share, pod_requests
 from phalanx.model.conversion.selectors import (
     per_pod_labels,
+    read_anti_affinity,
     read_pod_terms,
     read_preferred,
     read_preferred_pod_terms,
@@ -128,7 +129,7 @@ def read_shape(pod: core.Pod, *, with_images: bool = False) -> PodShape:
         preferred_affinity=read_preferred(preferred, _PREFERRED, wrong),
         tolerations=read_tolerations(spec.tolerations, wrong, unsupported),
         affinity=read_pod_terms(affinity.pod_affinity, "podAffinity", pod.metadata, wrong),
-        anti_affinity=read_pod_terms(affinity.pod_anti_affinity, "podAntiAffinity", pod.metadata, wrong),
+        anti_affinity=read_anti_affinity(affinity.pod_anti_affinity, pod.metadata, wrong),
         spread=spread,
         preferred_spread=preferred_spread,
         preferred_pod_terms=read_preferred_pod_terms(affinity, pod.metadata, wrong),

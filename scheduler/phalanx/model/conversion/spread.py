@@ -12,7 +12,7 @@ from msgspec import structs
 
 from phalanx.model.api import core
 from phalanx.model.api.meta import LabelSelector, ObjectMeta
-from phalanx.model.conversion.selectors import read_label_selector
+from phalanx.model.conversion.selectors import bounded, read_label_selector
 from phalanx.model.pods import AffinityTerm, Requirement, SpreadConstraint, Term
 from phalanx.model.spread_defaults import DefaultConstraint
 
@@ -36,8 +36,9 @@ def read_spread(
     """
     required: set[SpreadConstraint] = set()
     preferred: set[SpreadConstraint] = set()
-    for index, each in enumerate(spec.topology_spread_constraints):
-        path = f"spec.topologySpreadConstraints[{index}]"
+    field = "spec.topologySpreadConstraints"
+    for index, each in enumerate(bounded(spec.topology_spread_constraints, field, wrong)):
+        path = f"{field}[{index}]"
         wrong.extend(f"{path}.{fault}" for fault in _faults(each))
         found = preferred if each.when_unsatisfiable == _SOFT else required
         found.add(_read(each, path, meta, wrong))

@@ -3,7 +3,7 @@
 docs/workloads.md states the rules.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -27,7 +27,9 @@ class WorkloadRole(Struct, frozen=True, gc=False):
     completions: int | None = None
     """Pods of each owner that succeed in all; None if nobody counts them."""
     exists: bool = True
-    """Whether its pods are made by now, for this scheduler. Otherwise it counts once one of them exists."""
+    """Whether its pods are made by now. Otherwise it counts once one of them exists."""
+    ours: bool | None = True
+    """Whether its template names this scheduler; None if it names none: then the pods that exist decide."""
     least: int | None = None
     """Pods of each owner that must start, if an autoscaler decides on the others, or partial admission."""
     shape: PodShape | None = None
@@ -81,11 +83,14 @@ def no_owner(_uid: str) -> Workload | None:
     return None
 
 
-def group_of_pods(workload: Workload, pods: Sequence[Pod], owner_of: OwnerLookup) -> PodGroup:
+def group_of_pods(
+    workload: Workload, pods: Sequence[Pod], owner_of: OwnerLookup, foreign: Collection[str] = ()
+) -> PodGroup:
     """The PodGroup of a workload with the minimums that these pods of it still need.
 
     A pod of ours has its role by a label that its controller sets, and its owner by UID. Pods without a role,
-    such as the one that submits the work to the others, count once they exist.
+    such as the one that submits the work to the others, count once they exist. `foreign`: the roles of its
+    pods that name another scheduler.
     """
     if workload.has_parts:
         owner_of = no_owner
@@ -95,17 +100,23 @@ def group_of_pods(workload: Workload, pods: Sequence[Pod], owner_of: OwnerLookup
         if pod.controller is not None and not pod.deleting:
             role = pod.role if pod.role in names else ""
             by_role.setdefault(role, {}).setdefault(pod.controller.uid, []).append(pod)
-    needs = [needed(role, by_role.get(role.name, {}), owner_of) for role in workload.roles]
-    needs = at_most(workload.minimum, needs)
+    roles = _decided(workload.roles, by_role, foreign)
+    needs = [needed(role, by_role.get(role.name, {}), owner_of) for role in roles]
+    label = _label(pods)
+    if label:
+        roles = [replace(role, shape=None) if role.name else role for role in roles]
+    needs = at_most(label or workload.minimum, needs)
     others = by_role.get("", {}).values() if "" not in names else ()
     others_needed = sum(pod.phase is not PodPhase.FAILED for pods_of_owner in others for pod in pods_of_owner)
     uids = {pod.controller.uid for pod in pods if pod.controller is not None}
     has_run = any((owner := owner_of(uid)) is not None and owner.group.started for uid in uids)
     has_run = has_run or any(pod.phase is PodPhase.SUCCEEDED for pod in pods)
     group = workload.group
+    if group.spec.reserves and all(role.shape is None for role in roles):
+        group = replace(group, spec=replace(group.spec, start_when=None))
     return replace(
         group,
-        min_member=max(sum(needs) + others_needed, 1),
+        min_member=label or max(sum(needs) + others_needed, 1),
         roles=tuple(
             RoleSpec(
                 role.name,
@@ -113,11 +124,43 @@ def group_of_pods(workload: Workload, pods: Sequence[Pod], owner_of: OwnerLookup
                 min_member=need,
                 shape=role.shape,
             )
-            for role, need in zip(workload.roles, needs, strict=True)
-            if role.name or role.shape is not None
+            for role, need in zip(roles, needs, strict=True)
+            if (role.name and not label) or role.shape is not None
         ),
         started_at=group.started_at or (max(group.created, 1) if has_run else 0),
     )
+
+
+def _label(pods: Sequence[Pod]) -> int:
+    """The minimum that the label `min-member` of the newest pods sets: in a rolling update older ones may
+    have another. 0 without one."""
+    present = [pod for pod in pods if not pod.deleting]
+    newest = max((pod.created for pod in present), default=0)
+    return max((pod.min_member or 0 for pod in present if pod.created == newest), default=0)
+
+
+def is_undecided(workload: Workload, pods: Sequence[Pod]) -> bool:
+    """Whether a role whose template names no scheduler has no pod among these."""
+    unnamed = {role.name for role in workload.roles if role.ours is None}
+    return bool(unnamed) and not unnamed.issubset(pod.role for pod in pods)
+
+
+def _decided(
+    roles: Sequence[WorkloadRole], ours: Collection[str], foreign: Collection[str]
+) -> list[WorkloadRole]:
+    """The roles; those of other schedulers as ones that do not exist.
+
+    `ours` and `foreign`: the roles that have pods of this scheduler, and of others. A role whose template
+    names no scheduler, and that has no pods, is like the other such roles: whatever names the scheduler on
+    their pods names it on all. With none to compare it counts: to wait for its first pod is better than to
+    start without it.
+    """
+    unnamed = {role.name for role in roles if role.ours is None}
+    not_ours = unnamed.intersection(foreign).difference(ours)
+    if not_ours and unnamed.isdisjoint(ours):
+        not_ours = unnamed
+    left_out = {role.name for role in roles if role.ours is False}.difference(ours) | not_ours
+    return [replace(role, exists=False, shape=None) if role.name in left_out else role for role in roles]
 
 
 def at_most(minimum: int | None, needs: list[int]) -> list[int]:

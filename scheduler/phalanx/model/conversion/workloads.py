@@ -1,8 +1,8 @@
 """Workloads: from an object and the paths of its kind to its roles and a PodGroup."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from msgspec.structs import replace
 
@@ -14,6 +14,7 @@ from phalanx.model.api.workloads import WorkloadObject
 from phalanx.model.conversion.metadata import controller_of, identity, read_checkpoint
 from phalanx.model.conversion.partial_admission import PartialAdmission, read_partial_admission
 from phalanx.model.conversion.pod_groups import PodGroup
+from phalanx.model.conversion.spark import completed_application
 from phalanx.model.conversion.template_shapes import Find, shape_of_paths, shape_of_template
 from phalanx.model.conversion.workload_members import (
     NUMBER_MAX,
@@ -23,12 +24,16 @@ from phalanx.model.conversion.workload_members import (
     needed,
     no_owner,
 )
-from phalanx.model.names import LABEL_QUEUE
+from phalanx.model.names import KUBERNETES_SCHEDULER, LABEL_QUEUE
 from phalanx.model.pods import PodShape
 from phalanx.model.reasons import Objection, Reason
 from phalanx.model.workloads.job import JOB
 from phalanx.model.workloads.kind import PathValue, RolePaths, WorkloadKind
 from phalanx.model.workloads.known import KNOWN, WorkloadKinds
+from phalanx.model.workloads.spark import SPARK_APPLICATION
+
+_DEFAULTED: Final = frozenset({"batch", "apps"})
+"""API groups of Kubernetes itself."""
 
 
 def read_workload(
@@ -36,7 +41,8 @@ def read_workload(
 ) -> Workload:
     """Convert one object; `kinds` are those that may own it."""
     meta = written.metadata
-    fields = {"spec": written.spec, "status": written.status}
+    spec = completed_application(written.spec) if kind.name == SPARK_APPLICATION.name else written.spec
+    fields = {"spec": spec, "status": written.status}
     checkpointed, ignored = read_checkpoint(meta.annotations)
     roles = _roles(kind, {**fields, "annotations": meta.annotations}, scheduler_name)
     has_run = any(_number(fields, path) for path in kind.has_run)
@@ -49,7 +55,7 @@ def read_workload(
     if partial is not None:
         roles = tuple(replace(role, least=partial.minimum) for role in roles)
     minimum = next((number for path in kind.minimum if (number := _number(fields, path))), None)
-    needs = at_most(minimum, [needed(role, {}, no_owner) for role in roles])
+    needs = at_most(minimum, [needed(role, {}, no_owner) if role.ours else 0 for role in roles])
     least = max(sum(needs), 1)
     group = PodGroup(
         uid=identity(kind.kind, meta),
@@ -132,21 +138,30 @@ def _roles(kind: WorkloadKind, fields: Mapping[str, Any], scheduler_name: str) -
     reserves = kind.reserves and not is_unknown
     found: list[WorkloadRole] = []
     for paths in kind.roles:
-        described = _at(fields, paths.at) if paths.at else fields
+        described = _role_at(fields, paths.at) if paths.at else fields
         for each in described if isinstance(described, list) else [described]:
             if isinstance(each, Mapping):
                 find = partial(_find, each, fields)
                 is_later = paths.later or bool(find(paths.depends_on)) or (ordered and bool(found))
                 one_first = is_first or _is_annotated(find(paths.annotations), kind.one_pod_first)
                 role = _role(paths, find, one_first=one_first)
-                names_us = _scheduler(paths, find) == scheduler_name
-                role = replace(role, exists=names_us and not is_later)
+                ours = _names_us(kind, _scheduler(paths, find), scheduler_name)
+                role = replace(role, exists=not is_later, ours=ours)
                 role = role if is_elastic else replace(role, least=None)
-                if reserves and names_us and (is_later or _has_value(fields, kind.one_by_one)):
+                if reserves and ours is not False and (is_later or _has_value(fields, kind.one_by_one)):
                     role = replace(role, shape=_shape(paths, find))
                 found.append(role)
     is_small = sum(role.owners * role.whole for role in found) <= PLACEHOLDERS_MAX
     return tuple(found) if is_small else tuple(replace(role, shape=None) for role in found)
+
+
+def _role_at(fields: Mapping[str, Any], path: str) -> Any:
+    """What stands at the path of a role. Operators accept the last name in any case, as in `worker`."""
+    above, _, name = path.rpartition(".")
+    around = _at(fields, above)
+    if not isinstance(around, Mapping) or name in around:
+        return _at(fields, path)
+    return next((around[each] for each in around if str(each).lower() == name.lower()), None)
 
 
 def _is_annotated(annotations: object, name: str) -> bool:
@@ -182,7 +197,18 @@ def _template(paths: RolePaths, find: Find) -> Any:
 
 
 def _scheduler(paths: RolePaths, find: Find) -> Any:
-    return find(paths.scheduler) if paths.scheduler else _at(_template(paths, find), "schedulerName")
+    places = (paths.scheduler,) if isinstance(paths.scheduler, str) else paths.scheduler
+    found = next((name for place in places if (name := find(place))), None)
+    return found if found is not None else _at(_template(paths, find), "schedulerName")
+
+
+def _names_us(kind: WorkloadKind, named: object, scheduler_name: str) -> bool | None:
+    """Whether a template names this scheduler; None if it names none. The API server writes
+    `default-scheduler` into the templates of its own kinds if they name none."""
+    if named == scheduler_name:
+        return True
+    is_default = named == KUBERNETES_SCHEDULER and kind.group in _DEFAULTED
+    return None if not named or is_default else False
 
 
 def _shape(paths: RolePaths, find: Find) -> PodShape | None:
@@ -195,11 +221,20 @@ def _at(described: object, path: str) -> Any:
     """The value at a path; None without one."""
     if not path:
         return None
-    for name in path.split("."):
+    for name in _names(path):
         if not isinstance(described, Mapping):
             return None
         described = described.get(name)
     return described
+
+
+def _names(path: str) -> Sequence[str]:
+    """The names on a path; those with dots are written in brackets."""
+    before, opened, rest = path.partition(".[")
+    if not opened:
+        return path.split(".")
+    name, _, after = rest.partition("]")
+    return [*before.split("."), name, *after.split(".")[1:]]
 
 
 def _number(described: object, path: str) -> int | None:

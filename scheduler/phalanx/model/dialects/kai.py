@@ -183,7 +183,8 @@ def _unsupported_of_subgroups(spec: KaiPodGroupSpec) -> Iterator[str]:
             yield f"spec.subGroups[{index}].minSubGroup: {part.min_sub_group} of {inside}"
 
 
-def _unsupported_of_pod(pod: Pod) -> Iterator[str]:
+def refused_of_pod(pod: Pod) -> Iterator[str]:
+    """The annotations and labels of the pod that are not supported."""
     yield from refused_annotations(pod.metadata.annotations, _REFUSED_OF_PODS)
     if pod.metadata.labels.get(_NODE_POOL):
         yield f"metadata.labels[{_NODE_POOL}]"
@@ -244,6 +245,6 @@ KAI: Final = Dialect(
     read=read_kai_pod_group,
     subgroup_field=f"label {_SUBGROUP}",
     subgroup_of=_subgroup_of,
-    unsupported=_unsupported_of_pod,
+    unsupported=refused_of_pod,
     status=StatusRules(wanted=_wanted_status),
 )

@@ -19,6 +19,7 @@ from phalanx.model.api.values import duration_ms, duration_text
 from phalanx.model.api.volcano import VolcanoQueue
 from phalanx.model.conversion.nodes import read_capacity
 from phalanx.model.conversion.queues import read_queue
+from phalanx.model.gpu_shares import GPU_MEMORY, GPU_SHARE, WHOLE_DEVICE
 from phalanx.model.names import API_GROUP
 from phalanx.model.queues import Queue, QueueState
 from phalanx.model.reasons import Objection, Reason
@@ -113,17 +114,19 @@ def _volcano(written: VolcanoQueue) -> MappedQueue:
     capability = _amounts(spec.capability, "spec.capability", problems)
     deserved = _amounts(spec.deserved, "spec.deserved", problems)
     reserved = _amounts(reserved, "spec.guarantee.resource", problems)
+    notes = ["spec.guarantee.resource: is lent while the queue does not use it"] if reserved else []
+    if spec.weight == 0:
+        notes.append("spec.weight: 0 counts as 1, a share of nothing has no counterpart")
     problems += [_unsupported(path, QueueDialectName.VOLCANO) for path in _unsupported_of_volcano(written)]
     mapped = QueueSpec(
         parent=spec.parent if spec.parent not in ("", _VOLCANO_ROOT) else None,
-        weight=spec.weight,
-        guarantee=_larger(deserved, reserved),
+        weight=1 if spec.weight == 0 else spec.weight,
+        guarantee=_at_most(_larger(deserved, reserved), capability, notes),
         limit=capability,
         priority=spec.priority or None,
         state=QueueState.CLOSED.value if written.status.state in _CLOSED else None,
         reclaim=Reclaim(min_runtime=_NEVER) if spec.reclaimable is False else None,
     )
-    notes = ["spec.guarantee.resource: is lent while the queue does not use it"] if reserved else []
     return MappedQueue(mapped, tuple(problems), tuple(notes))
 
 
@@ -166,6 +169,19 @@ def _larger(
     return found
 
 
+def _at_most(
+    guarantee: dict[str, WrittenQuantity], limit: Mapping[str, WrittenQuantity], notes: list[str]
+) -> dict[str, WrittenQuantity]:
+    """The guarantee without what the limit does not allow: the other projects do not grant it either."""
+    above = {
+        name: limit[name]
+        for name, value in guarantee.items()
+        if name in limit and capacity_amount(name, value) > capacity_amount(name, limit[name])
+    }
+    notes += [f"{name}: the guarantee is cut to the limit" for name in above]
+    return {**guarantee, **above}
+
+
 # --- KAI ----------------------------------------------------------------------------------------------------
 
 _UNLIMITED: Final = -1
@@ -189,15 +205,25 @@ def _kai(written: KaiQueue) -> MappedQueue:
     guarantee, limit = dict[str, WrittenQuantity](), dict[str, WrittenQuantity]()
     for name, part in parts.items():
         path = f"spec.resources.{name}"
-        quota, most = _number(part.quota, f"{path}.quota"), _number(part.limit, f"{path}.limit")
-        problems += [_invalid(each) for each in (quota, most) if isinstance(each, str)]
-        if isinstance(most, int) and most != _UNLIMITED:
-            limit.update([_amount(name, most)])
-        if quota == _UNLIMITED and most == _UNLIMITED:
+        wrong = [
+            *_wrong_number(part.quota, f"{path}.quota", name),
+            *_wrong_number(part.limit, f"{path}.limit", name),
+        ]
+        problems += map(_invalid, wrong)
+        if wrong:
+            continue
+        if part.limit != _UNLIMITED:
+            limit.update(_amounts_of_kai(name, part.limit))
+        if part.quota == part.limit == _UNLIMITED:
             notes.append(f"{path}.quota: -1 guarantees nothing, the queue has its share by weight")
-        counted = most if quota == _UNLIMITED else quota
-        if isinstance(counted, int) and counted > 0:
-            guarantee.update([_amount(name, counted)])
+        counted = part.limit if part.quota == _UNLIMITED else part.quota
+        if counted != _UNLIMITED:
+            guarantee.update(_guaranteed(name, counted))
+    if parts["gpu"].quota > 0 or parts["gpu"].limit > 0:
+        notes.append(
+            "spec.resources.gpu: whole GPUs and shares of GPUs are counted apart, each up to the limit;"
+            " a whole quota guarantees no shares"
+        )
     weight = _weight(parts, problems, notes)
     reclaim = _duration(spec.reclaim_min_runtime, "spec.reclaimMinRuntime", problems)
     preempt = _duration(spec.preempt_min_runtime, "spec.preemptMinRuntime", problems)
@@ -207,7 +233,7 @@ def _kai(written: KaiQueue) -> MappedQueue:
     mapped = QueueSpec(
         parent=spec.parent_queue or None,
         weight=weight,
-        guarantee=guarantee,
+        guarantee=_at_most(guarantee, limit, notes),
         limit=limit,
         priority=_PRIORITY if spec.priority is None else spec.priority,
         reclaim=Reclaim(min_runtime=duration_text(reclaim)) if reclaim else None,
@@ -215,43 +241,49 @@ def _kai(written: KaiQueue) -> MappedQueue:
     return MappedQueue(mapped, tuple(problems), tuple(notes))
 
 
-def _number(written: float, path: str) -> int | str:
-    """A whole number, or the error that it is none."""
-    if written == _UNLIMITED or (0 <= written <= _NUMBER_MAX and written == int(written)):
-        return int(written)
-    return f"{path}: expected -1 or a whole number up to {_NUMBER_MAX}, found {written:g}"
+def _wrong_number(written: float, path: str, name: str) -> Iterator[str]:
+    """Parts of a GPU are shares of it; parts of other units are none."""
+    if written == _UNLIMITED or (0 <= written <= _NUMBER_MAX and (name == "gpu" or written == int(written))):
+        return
+    whole = "number" if name == "gpu" else "whole number"
+    yield f"{path}: expected -1 or a {whole} up to {_NUMBER_MAX}, found {written:g}"
 
 
-def _amount(name: str, number: int) -> tuple[str, WrittenQuantity]:
-    """The resource and the amount of a number in the units of KAI."""
-    if name == "gpu":
-        return _GPU, number
-    return ("cpu", f"{number}m") if name == "cpu" else ("memory", number * _BYTES_OF_MEGABYTE)
+def _amounts_of_kai(name: str, number: float) -> dict[str, WrittenQuantity]:
+    """The resources and the amounts of a number in the units of KAI."""
+    if name == "cpu":
+        return {"cpu": f"{int(number)}m"}
+    if name == "memory":
+        return {"memory": int(number) * _BYTES_OF_MEGABYTE}
+    shares: dict[str, WrittenQuantity] = {GPU_SHARE: int(number * WHOLE_DEVICE)}
+    return {_GPU: int(number), **shares, **({GPU_MEMORY: 0} if number == 0 else {})}
+
+
+def _guaranteed(name: str, number: float) -> dict[str, WrittenQuantity]:
+    """Whole GPUs guarantee no shares: few nodes offer both, and what nobody offers cannot be guaranteed."""
+    found = _amounts_of_kai(name, number)
+    return {_GPU: found[_GPU]} if name == "gpu" and number >= 1 and number == int(number) else found
 
 
 def _weight(parts: Mapping[str, KaiQueueResource], problems: list[Objection], notes: list[str]) -> int | None:
-    """The weight of the resources of which the queue may use more than its quota."""
+    """The weight of the resources of which the queue may use more than its quota; that of GPUs goes first."""
     weights = {
         name: part.over_quota_weight
         for name, part in parts.items()
-        if part.limit == _UNLIMITED or part.limit > part.quota != _UNLIMITED
+        if part.quota != _UNLIMITED and (part.limit == _UNLIMITED or part.limit > part.quota)
     }
+    weight = next(iter(weights.values()), 1)
     if len(set(weights.values())) > 1:
         shown = ", ".join(f"{name} {weight:g}" for name, weight in weights.items())
-        problems.append(
-            _invalid(f"spec.resources: expected one overQuotaWeight for all resources, found {shown}")
-        )
-        return None
-    weight = next(iter(weights.values()), 1)
+        notes.append(f"spec.resources: overQuotaWeight {weight:g} counts for all resources, found {shown}")
     if weight == 0:
         notes.append("spec.resources: overQuotaWeight 0 counts as 1, a share of nothing has no counterpart")
         return 1
-    number = _number(weight, "spec.resources: overQuotaWeight")
-    if isinstance(number, str) or number == _UNLIMITED or number > _WEIGHT_MAX:
+    if not 0 < weight <= _WEIGHT_MAX or weight != int(weight):
         expected = f"a whole overQuotaWeight up to {_WEIGHT_MAX}"
         problems.append(_invalid(f"spec.resources: expected {expected}, found {weight:g}"))
         return None
-    return number
+    return int(weight)
 
 
 def _unsupported_lending(parts: Mapping[str, KaiQueueResource]) -> Iterator[str]:

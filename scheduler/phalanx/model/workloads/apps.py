@@ -1,4 +1,7 @@
-"""StatefulSet and Deployment of Kubernetes: gangs if their pods have a label.
+"""StatefulSet and Deployment of Kubernetes: gangs if their pods have a label, which may set their minimum.
+
+A rolling update replaces their pods one by one, and those of a Deployment have another ReplicaSet then: the
+gang is that of the whole object.
 
 The pods of a StatefulSet come one by one unless its pod management policy is Parallel: then capacity is
 reserved for the later ones.
@@ -6,9 +9,10 @@ reserved for the later ones.
 
 from typing import Final
 
-from phalanx.model.names import LABEL_GANG
+from phalanx.model.names import LABEL_GANG, LABEL_MIN_MEMBER
 from phalanx.model.workloads.kind import PathValue, RolePaths, WorkloadKind
 
+_LABELS: Final = (LABEL_GANG, LABEL_MIN_MEMBER)
 _PODS: Final = (RolePaths(pods="spec.replicas", template="spec.template.spec"),)
 
 STATEFUL_SET: Final = WorkloadKind(
@@ -16,7 +20,7 @@ STATEFUL_SET: Final = WorkloadKind(
     kind="StatefulSet",
     plural="statefulsets",
     roles=_PODS,
-    only_with_labels=(LABEL_GANG, "leaderworkerset.sigs.k8s.io/name"),
+    only_with_labels=(*_LABELS, "leaderworkerset.sigs.k8s.io/name"),
     one_by_one=PathValue("spec.podManagementPolicy", "OrderedReady"),
     reserves=True,
 )
@@ -26,7 +30,7 @@ DEPLOYMENT: Final = WorkloadKind(
     kind="Deployment",
     plural="deployments",
     roles=_PODS,
-    only_with_labels=(LABEL_GANG,),
+    only_with_labels=_LABELS,
 )
 
 REPLICA_SET: Final = WorkloadKind(
@@ -34,5 +38,8 @@ REPLICA_SET: Final = WorkloadKind(
     kind="ReplicaSet",
     plural="replicasets",
     roles=_PODS,
-    only_with_labels=(LABEL_GANG,),
+    only_with_labels=_LABELS,
 )
+
+COUNTED_BY_LABEL: Final = frozenset({STATEFUL_SET.name, DEPLOYMENT.name, REPLICA_SET.name})
+"""The owners of pods whose label `min-member` sets the minimum of the workload."""

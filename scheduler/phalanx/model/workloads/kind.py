@@ -1,7 +1,8 @@
 """What is read of a kind of workload: the names of fields, so that a new kind needs no code.
 
-A path is a list of names that are separated by dots, such as `spec.parallelism`. It starts at the object, or
-for the fields of a role at the object that describes the role; with a `/` before it, always at the workload.
+A path is a list of names that are separated by dots, such as `spec.parallelism`; a name that has dots is
+written in brackets, as in `spec.sparkConf.[spark.kubernetes.scheduler.name]`. It starts at the object, or for
+the fields of a role at the object that describes the role; with a `/` before it, always at the workload.
 A part of the path that is missing means that the value is missing.
 """
 
@@ -80,8 +81,9 @@ class RolePaths(Struct, frozen=True, forbid_unknown_fields=True, rename="camel")
     other_template: str = ""
     """The same, if there is nothing at `template`."""
 
-    scheduler: str = ""
-    """The name of their scheduler, if their spec does not have it."""
+    scheduler: str | tuple[str, ...] = ""
+    """Where the name of their scheduler may stand: the first that is present counts. Without one, their
+    template has it."""
 
     requests: RequestPaths | None = None
     """Their requests, if the object has no spec of them."""

@@ -5,7 +5,6 @@ left out or marked as not proven.
 """
 
 from collections.abc import Sequence
-from math import lcm
 from typing import Final
 
 from msgspec import Struct, structs
@@ -53,7 +52,7 @@ class Explanation(Struct, frozen=True):
     """Facts about a problem without a placement."""
 
     most: tuple[int, ...]
-    """Pods per role that fit now when all roles are scaled down alike."""
+    """Pods per role that fit now, as many as possible in total."""
     most_proven: bool
     """Whether no more fit."""
     conflict: tuple[str, ...]
@@ -72,12 +71,13 @@ class Explanation(Struct, frozen=True):
 
 
 class LargestFit(Struct, frozen=True):
-    """The largest part of the minimums that fits."""
+    """As many pods as fit at once."""
 
-    minimums: tuple[int, ...]
+    counts: tuple[int, ...]
+    """By role."""
     assignments: tuple[Assignment, ...]
     proven: bool
-    """Whether no larger one does."""
+    """Whether no more fit."""
 
 
 def explain(
@@ -101,7 +101,7 @@ def explain(
     conflict, irreducible = _conflict(core, oracle, causes)
     found = involved(core, conflict)
     return Explanation(
-        most=most.minimums,
+        most=most.counts,
         most_proven=most.proven,
         conflict=conflict,
         irreducible=irreducible,
@@ -153,55 +153,24 @@ def place_when_empty(
 
 
 def largest_fit(core: PlacementProblem, oracle: FeasibilityOracle) -> LargestFit:
-    """Find the largest part that fits: one solve for one role, bisection over the size for several."""
-    if len(core.roles) == 1:
-        roles = (structs.replace(core.roles[0], minimum=0),)
-        answer = oracle.answer(structs.replace(core, roles=roles))
-        if isinstance(answer, Placed):
-            placed = sum(assignment.count for assignment in answer.assignments)
-            return LargestFit((placed,), answer.assignments, answer.certificate.proven)
-    low, high = 0, max((role.minimum for role in core.roles), default=0)
-    steps = _step_sizes(core)
-    most, proven = LargestFit((0,) * len(core.roles), (), proven=True), steps is not None
-    while high - low > 1:
-        middle = (low + high) // 2
-        smaller = _scaled(core, middle, steps or (1,) * len(core.roles))
-        answer = oracle.answer(smaller)
-        if isinstance(answer, Placed):
-            low = middle
-            most = LargestFit(tuple(role.minimum for role in smaller.roles), answer.assignments, proven=True)
-        else:
-            high = middle
-            proven = proven and answer is not None and answer.proven
-    return structs.replace(most, proven=proven)
+    """The most pods that fit at once: any number of each role, under all rules."""
+    return as_largest_fit(core, oracle.answer(with_any_number(core)))
 
 
-def _step_sizes(core: PlacementProblem) -> tuple[int, ...] | None:
-    """Per role, the number of which its count is a multiple; None for segments of several roles."""
-    steps = [1] * len(core.roles)
-    rules = read_rules(core)
-    segments = [(constraint.size, constraint.roles) for constraint in rules.subgroup_constraints]
-    segments += [
-        (constraint.rule.size, constraint.owners)
-        for constraint in rules.affinity_constraints
-        if isinstance(constraint.rule, OtherTopologyDomain)
-    ]
-    for size, roles in segments:
-        if size > 1 and len(roles) > 1:
-            return None
-        for role in roles:
-            steps[role] = lcm(steps[role], max(1, size))
-    return tuple(steps)
+def with_any_number(core: PlacementProblem) -> PlacementProblem:
+    """The problem of placing as many pods as possible."""
+    return structs.replace(core, roles=tuple(structs.replace(role, minimum=0) for role in core.roles))
 
 
-def _scaled(core: PlacementProblem, size: int, steps: Sequence[int]) -> PlacementProblem:
-    """Scale all roles down to whole steps so that the largest has about this size."""
-    largest = max(role.minimum for role in core.roles)
-    scaled = []
-    for role, step in zip(core.roles, steps, strict=True):
-        count = min(role.minimum, -(-role.minimum * size // (largest * step)) * step)
-        scaled.append(structs.replace(role, minimum=count, maximum=count))
-    return structs.replace(core, roles=tuple(scaled))
+def as_largest_fit(core: PlacementProblem, answer: Answer | None) -> LargestFit:
+    """What an answer to `with_any_number` says. If not even no pod at all is allowed, none fits."""
+    counts = [0] * len(core.roles)
+    if not isinstance(answer, Placed):
+        return LargestFit(tuple(counts), (), proven=answer is not None and answer.proven)
+    for assignment in answer.assignments:
+        counts[assignment.role] += assignment.count
+    most = sum(role.maximum for role in core.roles) - answer.certificate.bound[0]
+    return LargestFit(tuple(counts), answer.assignments, proven=sum(counts) >= most)
 
 
 def _conflict(

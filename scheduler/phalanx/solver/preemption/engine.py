@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from phalanx.limits import VICTIM_DETERMINISTIC_LIMIT
 from phalanx.solver.limits import SOLVE_EFFORT_MIN
@@ -37,12 +36,6 @@ def choose_victims(problem: PreemptionProblem, *, effort: float = VICTIM_DETERMI
     return (
         chosen if chosen.choice is None or chosen.choice.proven else _try_other_order(problem, scopes, chosen)
     )
-
-
-def fewest_victims(problem: PreemptionProblem, *, effort: float) -> VictimResult:
-    """Return as few units as can be found, whatever they cost; the bound is on their number."""
-    units = tuple(replace(unit, cost=1) for unit in problem.units)
-    return choose_victims(replace(problem, units=units, soft_limits=(), violation_cost=0), effort=effort)
 
 
 def _try_other_order(

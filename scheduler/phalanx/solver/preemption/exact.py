@@ -1,8 +1,9 @@
 """The cheapest victims with CP-SAT: a boolean per unit, a count per demand and node.
 
-The linear relaxation decides the speed. Each unit gets its own inequality (how many pods fit on a node while
-the unit stays) beside the sum over all units. Where these imply the sum, nodes with equal inequalities are
-aggregated. `presolve` removes units and nodes that no cheaper choice uses.
+Objectives are minimised one after the other (`stages_of`). The linear relaxation decides the speed. Each
+unit gets its own inequality (how many pods fit on a node while the unit stays) beside the sum over all units.
+Where these imply the sum, nodes with equal inequalities are aggregated. `presolve` removes units and nodes
+that no cheaper choice uses.
 """
 
 import math
@@ -12,7 +13,7 @@ from msgspec import Struct
 from ortools.sat.python import cp_model
 
 from phalanx.solver.cp_sat import ROUNDING, confirmed_empty, one_worker
-from phalanx.solver.limits import VICTIM_AMOUNTS_MAX
+from phalanx.solver.limits import VICTIM_AMOUNTS_MAX, VICTIM_STAGE_MAX
 from phalanx.solver.preemption.capacity import pods_that_fit
 from phalanx.solver.preemption.presolve import reduced_scope
 from phalanx.solver.preemption.problem import EvictionLimit, PreemptionProblem, TargetNode, Vector, VictimSet
@@ -36,26 +37,95 @@ def cheapest(problem: PreemptionProblem, scope: Scope, *, below: int | None, eff
     model = _Model(problem, reduced_scope(problem, scope, below))
     if model.declined:
         return ExactResult(choice=None, bound=0, spent=0.0)
-    if below is not None:
-        model.cp.add(model.cost <= below - 1)
-    model.cp.minimize(model.cost)
-    solver = one_worker(problem.seed, effort)
-    status = solver.solve(model.cp)
-    if status == cp_model.INFEASIBLE and below is not None:
-        return ExactResult(choice=None, bound=None, spent=solver.deterministic_time)
-    if status == cp_model.INFEASIBLE:
-        agrees, spent = confirmed_empty(model.cp, seed=problem.seed, effort=effort)
-        return ExactResult(choice=None, bound=None if agrees else 0, spent=solver.deterministic_time + spent)
-    bound = solver.best_objective_bound
-    least = max(0, math.ceil(bound - ROUNDING)) if math.isfinite(bound) else 0
-    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        return ExactResult(choice=None, bound=least, spent=solver.deterministic_time)
-    chosen_units = tuple(
-        sorted(unit for unit, variable in model.units.items() if solver.boolean_value(variable))
-    )
-    cost = problem.cost_of(chosen_units)
-    least = min(cost, least)
-    return ExactResult(VictimSet(chosen_units, cost, least), least, solver.deterministic_time)
+    return _Search(problem, model, below, effort).run()
+
+
+class _Search:
+    """Minimises one part of the objective after the other, the most important first."""
+
+    def __init__(self, problem: PreemptionProblem, model: "_Model", below: int | None, effort: float) -> None:
+        self._problem, self._model, self._below, self._effort = problem, model, below, effort
+        self._spent = 0.0
+        self._least = 0
+        """Of the parts so far."""
+        self._found: tuple[int, ...] | None = None
+        self._as_low = below is not None
+        """Whether the parts so far are equal to those of `below`."""
+
+    def run(self) -> ExactResult:
+        """Return the cheapest choice, or what is known when the effort is spent."""
+        stages = stages_of(self._problem)
+        for number, stage in enumerate(stages):
+            part = self._model.part(stage)
+            below = stage.of(self._below or 0)
+            if self._as_low:
+                is_last = number == len(stages) - 1
+                self._model.cp.add(part <= below - is_last)
+            status, bound = self._minimize(part)
+            if status == cp_model.INFEASIBLE:
+                return self._nothing_found()
+            if status != cp_model.OPTIMAL:
+                return self._result(self._least + bound * stage.scale)
+            self._model.cp.add(part <= bound)
+            self._least += bound * stage.scale
+            self._as_low = self._as_low and bound == below
+        return self._result(self._least)
+
+    def _minimize(self, part: cp_model.LinearExprT) -> tuple[cp_model.CpSolverStatus, int]:
+        """The status and a lower bound. Parts after the first one only decide between equals."""
+        model, is_first = self._model, self._found is None
+        left = self._effort - self._spent
+        model.cp.minimize(part)
+        solver = one_worker(self._problem.seed, left if is_first else min(left, self._effort / 4))
+        status = solver.solve(model.cp)
+        self._spent += solver.deterministic_time
+        if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+            values = {unit: solver.boolean_value(variable) for unit, variable in model.units.items()}
+            self._found = tuple(sorted(unit for unit, is_chosen in values.items() if is_chosen))
+            model.cp.clear_hints()  # type: ignore[no-untyped-call]
+            for unit, is_chosen in values.items():
+                model.cp.add_hint(model.units[unit], is_chosen)
+        bound = solver.best_objective_bound
+        return status, max(0, math.ceil(bound - ROUNDING)) if math.isfinite(bound) else 0
+
+    def _nothing_found(self) -> ExactResult:
+        if self._below is not None:
+            return ExactResult(choice=None, bound=None, spent=self._spent)
+        seed, left = self._problem.seed, self._effort
+        agrees, spent = confirmed_empty(self._model.cp, seed=seed, effort=left)
+        return ExactResult(choice=None, bound=None if agrees else 0, spent=self._spent + spent)
+
+    def _result(self, least: int) -> ExactResult:
+        """The best choice found, if it is cheaper than the known one."""
+        if self._found is None:
+            return ExactResult(choice=None, bound=least, spent=self._spent)
+        cost = self._problem.cost_of(self._found)
+        least = min(cost, least)
+        if self._below is not None and cost >= self._below:
+            return ExactResult(choice=None, bound=least, spent=self._spent)
+        return ExactResult(VictimSet(self._found, cost, least), least, self._spent)
+
+
+class Stage(Struct, frozen=True):
+    """A part of the objective that is minimised at once."""
+
+    scale: int
+    end: int | None
+    """The scale of the next more important part."""
+
+    def of(self, cost: int) -> int:
+        """The value of this part."""
+        return (cost if self.end is None else cost % self.end) // self.scale
+
+
+def stages_of(problem: PreemptionProblem) -> list[Stage]:
+    """The parts of the objective, the most important first, each as large as is handled at once."""
+    cuts, last = [1], 1
+    for scale in problem.scales[1:]:
+        if scale // cuts[-1] > VICTIM_STAGE_MAX and last != cuts[-1]:
+            cuts.append(last)
+        last = scale
+    return [Stage(scale, end) for scale, end in zip(cuts, [*cuts[1:], None], strict=True)][::-1]
 
 
 class _NodeGroup(Struct, frozen=True):
@@ -78,15 +148,23 @@ class _Model:
         self.units = {unit: self.cp.new_bool_var("") for unit in scope.frees}
         self.declined = _sum_of_amounts(problem) > VICTIM_AMOUNTS_MAX
         if not self.declined:
-            self.cost = self._cost()
+            self._costs = self._all_costs()
             self._require_others()
             self._keep_eviction_limits()
             self._place_demands(scope)
             self._keep_quota_limits()
 
-    def _cost(self) -> cp_model.LinearExprT:
-        variables = list(self.units.values())
-        costs = [self._problem.units[unit].cost for unit in self.units]
+    def part(self, stage: Stage) -> cp_model.LinearExprT:
+        """This part of the cost."""
+        parts = [(variable, stage.of(cost)) for variable, cost in self._costs]
+        counted = [(variable, amount) for variable, amount in parts if amount]
+        return cp_model.LinearExpr.weighted_sum(
+            [variable for variable, _ in counted], [amount for _, amount in counted]
+        )
+
+    def _all_costs(self) -> list[tuple[cp_model.IntVar, int]]:
+        """The costs of the units, and of pods beyond soft limits."""
+        found = [(variable, self._problem.units[unit].cost) for unit, variable in self.units.items()]
         for soft_limit in self._problem.soft_limits:
             takes = [(self.units[unit], count) for unit, count in soft_limit.pods if unit in self.units]
             over = self.cp.new_int_var(0, sum(count for _, count in takes), "")
@@ -95,9 +173,8 @@ class _Model:
                 [*(count for _, count in takes), -1],
             )
             self.cp.add(cp_model.LinearExpr.weighted_sum(evicted, counts) <= soft_limit.most)
-            variables.append(over)
-            costs.append(self._problem.violation_cost)
-        return cp_model.LinearExpr.weighted_sum(variables, costs)
+            found.append((over, self._problem.violation_cost))
+        return found
 
     def _require_others(self) -> None:
         for unit, variable in self.units.items():
@@ -265,7 +342,10 @@ def _sum_of_amounts(problem: PreemptionProblem) -> int:
     """The largest sum that any constraint could reach."""
     asked = sum(amount * demand.count for demand in problem.demands for amount in demand.request)
     violations = sum(count for soft_limit in problem.soft_limits for _, count in soft_limit.pods)
-    cost = sum(unit.cost for unit in problem.units) + problem.violation_cost * violations
+    cost = max(
+        sum(stage.of(unit.cost) for unit in problem.units) + stage.of(problem.violation_cost) * violations
+        for stage in stages_of(problem)
+    )
     taken = sum(
         amount for limit in problem.eviction_limits for _, vector in limit.amounts for amount in vector
     )

@@ -101,6 +101,9 @@ class PreemptionProblem(Struct, frozen=True):
     soft_limits: tuple[SoftEvictionLimit, ...] = ()
     violation_cost: int = 0
     """Added for each pod beyond a soft limit."""
+    scales: tuple[int, ...] = (1,)
+    """Ascending, from 1: costs are numbers with these values of their digits, each digit an objective of its
+    own that no sum exceeds. Objectives of higher digits come first."""
     seed: int = 0
 
     def cost_of(self, units: Collection[int]) -> int:

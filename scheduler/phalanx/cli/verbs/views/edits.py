@@ -6,7 +6,9 @@ from typing import Final, TypeVar
 from msgspec.structs import replace
 
 from phalanx.cli.exits import BadInput
+from phalanx.cli.released_claims import made_again
 from phalanx.model.api.core import Namespace, Node, NodeSpec, NodeStatus, Pod, PodStatus
+from phalanx.model.api.devices import ResourceClaim
 from phalanx.model.api.kinds import KubeObject, kind_name
 from phalanx.model.api.queues import Queue
 from phalanx.model.names import HOSTNAME_KEY
@@ -62,7 +64,8 @@ class Objects:
             self.drained.append(pod)
             if owners or pod.metadata.labels:
                 created = created_again(pod, now=now)
-                self._by_key[key_of(created)] = created
+                claims = [item for item in self.all() if isinstance(item, ResourceClaim)]
+                self.submit((created, *made_again(claims, pod, created)))
 
     def add_nodes(self, number: int, *, like: str) -> None:
         """Add nodes like this one, but without its pods, its cordon and its faults. Raises BadInput."""
@@ -93,7 +96,10 @@ class Objects:
 
 
 def created_again(pod: Pod, *, now: str) -> Pod:
-    """The pod that a controller creates in place of this one: without a node."""
+    """The pod that a controller creates in place of this one: without a node.
+
+    Claims that are made of templates get the names of the old ones.
+    """
     metadata = replace(
         pod.metadata,
         uid=f"{pod.metadata.uid}-again",
@@ -101,7 +107,8 @@ def created_again(pod: Pod, *, now: str) -> Pod:
         deletion_timestamp=None,
         annotations=_without_ours(pod.metadata.annotations),
     )
-    status: PodStatus = PodStatus(phase=str(PodPhase.PENDING))
+    claims = pod.status.resource_claim_statuses
+    status: PodStatus = PodStatus(phase=str(PodPhase.PENDING), resource_claim_statuses=claims)
     return Pod(metadata, replace(pod.spec, node_name=""), status)
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from typing import Final
 
 from msgspec import Struct
 
@@ -11,11 +10,9 @@ from phalanx.cli.verbs.seen import Seen
 from phalanx.cli.verbs.views.gangs import is_alive, kind_of_gang
 from phalanx.model.gangs import Gang
 from phalanx.model.names import NodeName
-from phalanx.model.nodes import HARD_EFFECTS, STATE_TAINTS, Node, NodeState
+from phalanx.model.nodes import CORDON_TAINT, HARD_EFFECTS, Node, NodeState
 from phalanx.model.pods import Pod
 from phalanx.model.resources import Resources
-
-_CORDON: Final = f"{STATE_TAINTS}unschedulable"
 
 FaultOf = Callable[[Node], str | None]
 """The fault of a node as the scheduler finds it; None for a healthy one."""
@@ -142,7 +139,7 @@ def _avoided(node: Node) -> Iterator[str]:
     if node.unschedulable:
         yield "cordoned"
     for taint in node.taints:
-        if taint.effect in HARD_EFFECTS and taint.key != _CORDON:
+        if taint.effect in HARD_EFFECTS and taint.key != CORDON_TAINT:
             value = f"={taint.value}" if taint.value else ""
             yield f"taint {taint.key}{value}:{taint.effect}"
     if node.has_unknown_topology:
