@@ -11,16 +11,19 @@ cycles.
 import hashlib
 import random
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Self, TypeVar
 
 import msgspec
 from msgspec.structs import replace
+from phalanx.actions.demands import gang_demands
+from phalanx.actions.demands.demand import Demand
 from phalanx.cache.events import ChangeLog
 from phalanx.cache.placed_pods import PlacedPodIndex, View
 from phalanx.cycle import Engine
 from phalanx.framework.config import ActionName, SchedulerConfig
+from phalanx.framework.member_records import review
 from phalanx.limits import AMOUNT_MAX
 from phalanx.model.api.pod_groups import RESERVED, PodGroupSpec, TopologyRequest
 from phalanx.model.decisions import Bind, CycleResult, Placement
@@ -28,7 +31,7 @@ from phalanx.model.devices.cluster import NO_DEVICES
 from phalanx.model.gangs import Gang, GangKind, RoleSpec
 from phalanx.model.gpu_shares import GPU_MEMORY, GPU_SHARE, pod_usage, shared_devices
 from phalanx.model.host_ports import port_requests
-from phalanx.model.memory import Memory
+from phalanx.model.memory import Memory, SeenMembers
 from phalanx.model.names import NODE_GPU_SHARING, GangId, NodeName, PodUid, QueueName, ShapeKey
 from phalanx.model.nodes import Node, NodeState, NominatedPods, Numa, Taint, ZoneLayout
 from phalanx.model.numa import NumaRequest, numa_resource
@@ -46,7 +49,8 @@ from phalanx.model.pods import (
     WeightedPodTerm,
 )
 from phalanx.model.queues import Flavor, Queue
-from phalanx.model.reasons import Reason, Verdict
+from phalanx.model.reasons import Objection, Reason, Verdict
+from phalanx.model.records import NO_RECORD, GangRecord, placed_members, record_kinds
 from phalanx.model.resources import CPU, GPU, MEMORY, PODS, Resources, add, fits, subtract
 from phalanx.model.snapshot import DisruptionBudget, Level, Snapshot, Topology
 
@@ -192,13 +196,26 @@ class Scenario:
             queue=QueueName(fields.pop("queue", "default")),
             min_member=wanted,
             priority=fields.pop("priority", 0),
-            created=fields.pop("created", len(self._gangs)),
+            created=fields.pop("created", len(self._gangs) + 1),
             members=tuple(pods),
             spec=_spec(PodGroupSpec(wanted, topology=fields.pop("topology", request)), fields),
             started=fields.pop("started", bound >= wanted),
+            record=fields.pop("record", None),
             **fields,
         )
+        return self._recorded(name)
+
+    def _recorded(self, name: str) -> Self:
+        """Record all members of a gang that has members on nodes, as if the scheduler had bound them."""
+        gang = self._gangs[name]
+        is_ours = gang.active or gang.started or gang.starts_over
+        if gang.record is None and is_ours and gang.kind is not GangKind.POD:
+            self._gangs[name] = replace(gang, record=recorded(gang))
         return self
+
+    def foreign_members(self, gang: str) -> Self:
+        """No member of the gang was bound by the scheduler."""
+        return self.change(gang, record=None)
 
     def role(self, gang: str, count: int, *, min: int | None = None, **fields: Any) -> Self:
         """More members of a gang, of another role; `min` declares the role's own minimum."""
@@ -207,8 +224,8 @@ class Scenario:
         pods = self._pods(gang, count, fields, start=len(old.members))
         assert not fields, fields
         specs = old.roles if min is None else (*old.roles, RoleSpec(name, count, min))
-        self._gangs[gang] = replace(old, members=(*old.members, *pods), roles=specs)
-        return self
+        self._gangs[gang] = replace(old, members=(*old.members, *pods), roles=specs, record=None)
+        return self._recorded(gang)
 
     def pod(self, name: str, **fields: Any) -> Self:
         """A pod without a PodGroup."""
@@ -221,8 +238,12 @@ class Scenario:
     def change(self, gang: str, **fields: Any) -> Self:
         """Replace fields of a gang or of its spec."""
         old = self._gangs[gang]
-        self._gangs[gang] = replace(old, spec=_spec(old.spec, fields), **fields)
-        return self
+        changed = self._gangs[gang] = replace(old, spec=_spec(old.spec, fields), **fields)
+        is_same = [pod.uid for pod in changed.members] == [pod.uid for pod in old.members]
+        if "record" in fields or not is_same or old.record not in (None, recorded(old)):
+            return self
+        self._gangs[gang] = replace(changed, record=None)
+        return self._recorded(gang)
 
     def lose(self, gang: str, count: int = 1) -> Self:
         """The last members of a gang fail and are recreated."""
@@ -366,7 +387,8 @@ class Scenario:
             members = tuple(_after(pod, binds, evicted) for pod in gang.members)
             active = [pod for pod in members if pod.counts_for_gang]
             started = gang.started or gang.minimum.has_started_with(active)
-            self._gangs[name] = replace(gang, members=members, started=started)
+            record = decided.result.memory.records.get(gang.id, gang.record)
+            self._gangs[name] = replace(gang, members=members, started=started, record=record)
         self.memory = decided.result.memory
         self.capacity_version += 1 if evicted else 0
         return self
@@ -432,6 +454,27 @@ class Decided:
 
 
 _SPEC_FIELDS = ("traffic", "topology", "recovery", "disruption", "runtime", "priority_class_name", "hold")
+
+
+def demands_of(
+    gang: Gang, can_run: Callable[[Pod], bool] = lambda pod: True
+) -> tuple[Demand, ...] | Objection:
+    """What the gang demands, by its record."""
+    record = gang.record or NO_RECORD
+    known = review(gang, record, SeenMembers(), now=0, is_elsewhere=lambda uid: False)
+    return gang_demands.demands_of(gang, known, can_run)
+
+
+def as_bound(gang: Gang) -> GangRecord:
+    """The record of a gang whose members with nodes the scheduler has bound."""
+    bound = {kind: len(uids) for kind, uids in gang.placed_uids}
+    return GangRecord(queued_since=gang.complete_since, placed=placed_members(bound, {}))
+
+
+def recorded(gang: Gang) -> GangRecord:
+    """The record of a gang all of whose members the scheduler has bound."""
+    bound = Counter(record_kinds(gang.members).values())
+    return GangRecord(queued_since=gang.complete_since, placed=placed_members(bound, {}))
 
 
 def _spec(spec: PodGroupSpec, fields: dict[str, Any]) -> PodGroupSpec:

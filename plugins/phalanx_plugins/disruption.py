@@ -8,8 +8,9 @@ inside a guarantee of another queue.
 
 A minimum run time counts up to `disruption.maxMinRuntime` of the queue, so that no gang keeps borrowed
 capacity for longer. The longest `reclaim.minRuntime` of the queue and its ancestors protects the gang from
-gangs of other queues. A gang with a member that has succeeded is protected for the same maximum from the end
-of that member, since its other members may never be created again.
+gangs of other queues. A gang of which the first member of its minimum has succeeded is protected for the same
+maximum from the end of that member, since its other members may never be created again. That happens once:
+later successes protect nobody, nor do those of surplus members and of pods that Phalanx did not bind.
 
 The time starts when the gang starts, which is when its first pods are bound. It does not start again for new
 members, and it passes while no pod runs. The protection applies to evictions for other gangs, not to the
@@ -43,7 +44,8 @@ class DisruptionProtection(Plugin):
         if victim.queue != beneficiary.queue:
             runtime = max([runtime, *(queue.reclaim_min_runtime_ms for queue in path)])
         running = start_time(victim, view.now) + runtime if runtime else 0
-        return max(running, _first_success(victim) + most if victim.is_finishing else 0)
+        finishing = view.records.of(victim).record.finishing_since
+        return max(running, finishing * 1000 + most if finishing else 0)
 
     def _is_never_evicted(self, victim: Gang, beneficiary: Gang, view: SessionView) -> bool:
         if victim.disruption.is_preemptible or victim.id not in view.protected_gangs:
@@ -82,8 +84,3 @@ def _is_inside(guarantee: Resources, used: Resources, requested: Resources) -> b
     if not named or (needs_device and not any("/" in name for name in named)):
         return False
     return all(used.get(name, 0) + amount <= guarantee[name] for name, amount in named.items())
-
-
-def _first_success(gang: Gang) -> int:
-    """When the first member succeeded (ms); 0 if unknown."""
-    return min([pod.ran[1] for pod in gang.members if pod.ran is not None], default=0) * 1000

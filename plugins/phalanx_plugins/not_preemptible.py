@@ -40,7 +40,7 @@ class NotPreemptible(Plugin):
 
     def rules(self, gang: Gang, view: SessionView) -> tuple[Rule, ...]:
         """The rest of each guarantee for such gangs; negative if they hold more."""
-        if gang.disruption.is_preemptible or _lacks_lost_members(gang, view):
+        if gang.disruption.is_preemptible or _replaces_lost_members(gang, view):
             return ()
         path = view.queues.path(gang.queue)
         if not any(queue.guarantee or any(flavor.guarantee for flavor in queue.flavors) for queue in path):
@@ -55,13 +55,17 @@ class NotPreemptible(Plugin):
         return _booked(self._before, [*own, *_taken(view), *_nominated(gang, view)], view)
 
 
-def _lacks_lost_members(gang: Gang, view: SessionView) -> bool:
-    """Whether it lacks members of its minimum that it had before."""
-    if not gang.active:
-        return gang.starts_over
-    placed = PodState.ALLOCATED
+def _replaces_lost_members(gang: Gang, view: SessionView) -> bool:
+    """Whether members that replace lost or reserved ones are to be placed next, or only held.
+
+    They are tried before everything else that the gang lacks.
+    """
+    record, placed = view.records.of(gang), PodState.ALLOCATED
     counted = [pod for pod in gang.members if pod.counts_for_gang or view.pod_state(pod) is placed]
-    return not gang.minimum.is_reached(counted)
+    if gang.minimum.is_reached(counted):
+        return False
+    waiting = [pod for pod in gang.members if view.pod_state(pod) is PodState.WAITING and not pod.gated]
+    return any(pod.uid in record.repairs for pod in waiting) or (not waiting and bool(record.places))
 
 
 def _budgets_of(queue: Queue, used: Booked, view: SessionView) -> Iterator[Rule]:

@@ -4,16 +4,15 @@ The priority of a PodGroup overrides that of its pods. Surplus members of a gang
 priority, and after the minimums of gangs of equal priority.
 
 With the argument `ageing`, a gang that waits to start is served as if its priority were higher by `step` for
-every `everySeconds` since the creation of its oldest waiting pod, up to the priority `upTo`. Gangs that reach
+every `everySeconds` that it waits (see the plugin `fifo`), up to the priority `upTo`. Gangs that reach
 `upTo` by age are ordered by age, so that an endless stream of gangs of priorities up to `upTo` delays no gang
 for ever. Gangs of priority above `upTo` are always served first. A separate maximum per gang would not work,
 since the gangs of the stream age as well.
 
 Age changes the order only, not preemption: a gang that started by age may be evicted like any other gang of
 its priority (`disruption.minRuntime` protects it for some time). A gang that has its minimum does not age,
-and neither do its surplus members. A gang that lacks members of its minimum while others run, or that has
-nominated capacity, is served as if it had reached `upTo`, so that no gang overtakes it by age. An evicted
-gang ages again from the creation of its new pods.
+and neither do its surplus members. A gang that lacks lost members of its minimum while others run, or that
+has nominated capacity, is served as if it had reached `upTo`, so that no gang overtakes it by age.
 """
 
 from typing import Annotated
@@ -69,23 +68,22 @@ class Priority(Plugin):
         ageing = self._ageing
         if ageing is None or gang.priority >= ageing.up_to:
             return GangOrder(rank=-gang.priority)
-        served_as = self._served_as(gang, ageing)
-        return GangOrder(rank=-served_as, changes_at=self._next_step(gang, ageing, served_as))
+        since = _waits_since(gang, view)
+        served_as = self._served_as(gang, ageing, since, view)
+        return GangOrder(rank=-served_as, changes_at=self._next_step(gang, ageing, served_as, since))
 
-    def _next_step(self, gang: Gang, ageing: Ageing, served_as: int) -> int | None:
+    def _next_step(self, gang: Gang, ageing: Ageing, served_as: int, since: int | None) -> int | None:
         """The time (ms) of the next step; None if there is none."""
-        since = _waits_since(gang)
         if since is None or served_as >= ageing.up_to or _has_minimum(gang):
             return None
         return (since + ageing.every_seconds * (self._steps(since, ageing) + 1)) * 1000
 
-    def _served_as(self, gang: Gang, ageing: Ageing) -> int:
-        since = _waits_since(gang)
+    def _served_as(self, gang: Gang, ageing: Ageing, since: int | None, view: SessionView) -> int:
         if gang.id in self._nominated:
             return ageing.up_to
         if _has_minimum(gang):
             return gang.priority
-        if gang.active:
+        if _lacks_only_lost_members(gang, view):
             return ageing.up_to
         if since is None:
             return gang.priority
@@ -96,9 +94,14 @@ class Priority(Plugin):
         return max(0, self._now - since) // ageing.every_seconds
 
 
-def _waits_since(gang: Gang) -> int | None:
-    """The creation time (s) of the oldest waiting pod; None if unknown."""
-    return min((pod.created for pod in gang.members if pod.is_waiting and pod.created), default=None)
+def _waits_since(gang: Gang, view: SessionView) -> int | None:
+    """Since when (s) the gang waits; None if unknown, or if no pod of it waits."""
+    return (view.records.queued_since(gang) or None) if gang.has_waiting else None
+
+
+def _lacks_only_lost_members(gang: Gang, view: SessionView) -> bool:
+    record = view.records.of(gang)
+    return record.has_members and sum(record.places.values()) >= gang.min_member - gang.active
 
 
 def _has_minimum(gang: Gang) -> bool:

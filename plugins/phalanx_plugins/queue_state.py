@@ -1,8 +1,8 @@
 """Starts no gangs whose `spec.hold` is true, nor gangs of a queue whose `spec.state` is Held or Closed.
 
-The state of a queue counts for its descendants too. Running gangs continue. Lost members of a started gang
-are replaced, and a partly bound gang is completed. A pod without a group that its controller recreates is new
-work and waits.
+The state of a queue counts for its descendants too. Running gangs continue, and their lost members are
+replaced: those that Phalanx bound and did not evict for others. Everything else waits: what a gang needs to a
+minimum that was raised, an evicted gang, and a pod without a group that its controller creates again.
 """
 
 from phalanx.framework.plugin import Plugin
@@ -19,15 +19,11 @@ class QueueStates(Plugin):
     lasting_answers = True
 
     def check_gang(self, gang: Gang, view: SessionView) -> Objection | None:
-        """Refuse a gang that has not started. One that starts over is held by its own field only."""
-        if gang.spec.hold and not gang.started and not gang.active:
-            return Objection(
-                Reason.HELD,
-                "spec.hold of the PodGroup is true: the gang is not started",
-                f"Run `phalanx release {gang.name} -n {gang.namespace}`, or remove spec.hold",
-            )
+        """Refuse a gang without recorded members. The others get their lost members only."""
+        if gang.held is not None and not gang.active:
+            return gang.held
         queue = view.queues.not_open(gang.queue)
-        if queue is None or gang.started or gang.starts_over or gang.active:
+        if queue is None or view.records.of(gang).is_placed:
             return None
         if queue.state is QueueState.CLOSED:
             return Objection(

@@ -451,6 +451,10 @@ APPLICATION_ENDS_S: Final = 30
 TASK_GROUPS_MAX: Final = 32
 """Task groups of one application of YuniKorn: as many as the API allows roles of a PodGroup."""
 
+RECORDED_KINDS_MAX: Final = 256
+"""Kinds of members in the record of a gang: more than all subgroups with several roles each. Members of
+further kinds are not replaced ahead of other work."""
+
 PLACEHOLDERS_MAX: Final = 10_000
 """Missing members of one gang for which capacity is held: a large gang. They cost about 0.1 s per cycle."""
 

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import HealthCheck, assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from phalanx.actions.demands.gang_demands import demands_of
 from phalanx.actions.explanations.completions import CompletionSearch
 from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.framework.config import ActionName, SchedulerConfig
@@ -19,7 +18,7 @@ from phalanx.model.resources import GPU, subtract
 from phalanx.solver.answer_cache import AnswerCache
 from phalanx.solver.problem import SolveLimits
 
-from tests.builders import Scenario
+from tests.builders import Scenario, demands_of
 from tests.examples import holds
 
 WITHOUT_PREEMPTION = SchedulerConfig(actions=(ActionName.RELEASE, ActionName.RECOVER))

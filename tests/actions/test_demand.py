@@ -2,14 +2,13 @@
 
 import pytest
 from phalanx.actions.demands.demand import Demand, Stage
-from phalanx.actions.demands.gang_demands import demands_of
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.session import Session
 from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId
 from phalanx.model.reasons import Objection, Reason
 
-from tests.builders import Scenario
+from tests.builders import Scenario, demands_of
 
 
 def gang_of(scenario: Scenario) -> Gang:

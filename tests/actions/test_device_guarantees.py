@@ -32,6 +32,7 @@ from tests.actions.test_device_limits import (
     used,
 )
 from tests.actions.test_extended_resources import GPU, Play, device_class, gang, node, slice_on, written
+from tests.builders import as_bound
 from tests.cache.world import take_snapshot
 from tests.examples import holds
 
@@ -295,8 +296,13 @@ NOW = 1_800_000_000_000
 
 
 def decide(play: Play, before: CycleResult | None = None, *, later_s: int = 0) -> CycleResult:
+    """The first cycle knows that the scheduler has bound the pods that run."""
     memory = before.memory if before is not None else Memory()
-    return play.engine.decide(play.cache.snapshot(now=NOW + later_s * 1000, seed=3, memory=memory))
+    snapshot = play.cache.snapshot(now=NOW + later_s * 1000, seed=3, memory=memory)
+    if before is None:
+        bound = {name: as_bound(gang) for name, gang in snapshot.gangs.items() if gang.active}
+        snapshot = structs.replace(snapshot, memory=structs.replace(memory, records=bound))
+    return play.engine.decide(snapshot)
 
 
 def with_runtime(events: list[Applied], minutes: int, queue: str = "q") -> list[Applied]:

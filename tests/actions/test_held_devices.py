@@ -1,6 +1,6 @@
 """Devices are held for claims of lost members of running gangs, as the rest of their capacity is."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -12,6 +12,7 @@ from phalanx.model.decisions import CycleResult
 from phalanx.model.memory import Memory
 from phalanx.model.names import GangId
 from phalanx.model.reasons import Reason, Verdict
+from phalanx.model.records import GangRecord
 
 from tests.actions.test_device_guarantees import queue as guaranteed
 from tests.actions.test_device_limits import (
@@ -25,6 +26,7 @@ from tests.actions.test_device_limits import (
     member,
 )
 from tests.actions.test_extended_resources import Play, gang, node, slice_on, written
+from tests.builders import as_bound
 
 NOW = 1_000_000
 TWO = (node("a"), node("b"), *CLASSES, slice_on("a", "a0", "a1"), slice_on("b", "b0", "b1"))
@@ -32,16 +34,22 @@ TWO = (node("a"), node("b"), *CLASSES, slice_on("a", "a0", "a1"), slice_on("b", 
 
 
 class Story(Play):
-    """A play that remembers, and whose time moves on."""
+    """A play that remembers, and whose time moves on. The scheduler has bound the pods that run."""
 
     def __init__(self, *events: Applied) -> None:
         super().__init__(*events)
         self.memory = Memory()
+        self.written: Mapping[GangId, GangRecord] = {}
         self.now = NOW
 
     def decide(self) -> CycleResult:
-        found = self.engine.decide(self.cache.snapshot(now=self.now, seed=3, memory=self.memory))
-        self.memory = found.memory
+        snapshot = self.cache.snapshot(now=self.now, seed=3, memory=self.memory)
+        bound = {name: as_bound(gang) for name, gang in snapshot.gangs.items() if gang.active}
+        records = {**bound, **self.written, **self.memory.records}
+        found = self.engine.decide(
+            structs.replace(snapshot, memory=structs.replace(self.memory, records=records))
+        )
+        self.memory, self.written = found.memory, found.memory.records
         return found
 
     def placed(self) -> list[str]:

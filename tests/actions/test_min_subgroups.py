@@ -1,18 +1,20 @@
 """Gangs with minSubGroups: which subgroups start together, which are placed later, and the messages."""
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 from msgspec.structs import replace
 from phalanx.actions.demands.demand import Demand, Stage
-from phalanx.actions.demands.gang_demands import demands_of, minimums_demand, start_demand
+from phalanx.actions.demands.gang_demands import minimums_demand, start_demand
 from phalanx.cache.cache import Cache
 from phalanx.cache.events import Applied
 from phalanx.model.gangs import Gang, SubgroupSpec
 from phalanx.model.memory import Memory
 from phalanx.model.reasons import Objection, Reason
+from phalanx.model.records import GangRecord, placed_members, record_kinds
 
-from tests.builders import Scenario, term
+from tests.builders import Scenario, demands_of, term
 from tests.model.written import label, pod, pod_group
 
 BOUND = {"nodeName": "n", "status": {"phase": "Running"}}
@@ -46,7 +48,8 @@ def gang(
                 cache.apply(Applied(pod(uid, uid=uid, labels=labels, **state)))
     (found,) = cache.snapshot(now=0, seed=0, memory=Memory()).gangs.values()
     assert found.problems == ()
-    return found
+    placed = placed_members(Counter(record_kinds(found.members).values()), {})
+    return replace(found, record=GangRecord(1, placed) if bound else None)
 
 
 def counts(demand: Demand) -> dict[str, int]:

@@ -5,7 +5,6 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 from phalanx.actions.demands.demand import Demand
-from phalanx.actions.demands.gang_demands import demands_of
 from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.session import Session
@@ -18,7 +17,7 @@ from phalanx.model.reasons import Objection
 from phalanx.model.resources import CPU, GPU, fits
 from phalanx.solver.problem import NodeClass
 
-from tests.builders import GI, Scenario
+from tests.builders import GI, Scenario, demands_of
 from tests.examples import holds
 
 PROOF = Certificate(terms=(), objective=(), bound=(), proven=True, by="test")

@@ -13,6 +13,7 @@ from phalanx.model.memory import Memory
 from phalanx.model.names import GangId, PodUid
 from phalanx.model.pods import Pod, PodPhase
 from phalanx.model.reasons import Objection, Reason
+from phalanx.model.records import GangRecord, PlacedMembers
 from phalanx.model.resources import CPU, MEMORY
 
 from tests.builders import GI, Scenario
@@ -254,6 +255,9 @@ def test_the_number_of_placeholders_is_bounded() -> None:
     scenario = spark(8, min=1 << 31, roles=absurd)
     assert scenario.decide().verdict("g").reason is Reason.MEMBERS_MISSING
     scenario.change("g", members=(replace(scenario.members("g")[0], node="n-0"),), started=True)
+    driver, executor = scenario.members("g")[0].shape.requests, EXECUTOR.requests
+    placed = (PlacedMembers("driver", "", driver, 1), PlacedMembers("executor", "", executor, 0, 1 << 30))
+    scenario.change("g", record=GangRecord(1, placed))
     assert filler(scenario).decide().verdict("filler").reason is Reason.CAPACITY_RESERVED
 
 

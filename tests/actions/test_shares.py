@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from phalanx.actions import joint_admission as admit
-from phalanx.actions.demands.gang_demands import demands_of
 from phalanx.actions.problems.joint_problem import with_devices
 from phalanx.actions.problems.placement import DemandPlacement, apply_placement
 from phalanx.framework.config import SchedulerConfig
@@ -22,7 +21,7 @@ from phalanx.model.names import NodeName
 from phalanx.model.queues import Flavor
 from phalanx.model.reasons import Objection, Reason
 
-from tests.builders import GI, Decided, Scenario
+from tests.builders import GI, Decided, Scenario, demands_of
 from tests.examples import holds
 
 PROOF = Certificate(terms=(), objective=(), bound=(), proven=True, by="test")

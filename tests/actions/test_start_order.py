@@ -7,7 +7,6 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 from phalanx.actions.demands.demand import Demand
 from phalanx.actions.demands.demand_queue import Charges, DemandQueue
-from phalanx.actions.demands.gang_demands import demands_of
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.session import Session
 from phalanx.model.names import GangId, QueueName
@@ -15,7 +14,7 @@ from phalanx.model.reasons import Objection
 from phalanx.model.resources import GPU
 
 from tests.actions.start_cases import StartCase, Tenant, Work, described, disorders, start_case
-from tests.builders import Scenario
+from tests.builders import Scenario, demands_of
 from tests.examples import holds
 
 

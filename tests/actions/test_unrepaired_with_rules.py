@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from phalanx.model.names import PodUid
 from phalanx.model.pods import PodPhase
+from phalanx.model.records import GangRecord, PlacedMembers
 
 from tests.actions.test_moves_with_claims import ClaimWorld
 from tests.actions.test_unrepaired import RESTARTS, evicted_after
@@ -79,8 +80,12 @@ def claiming(on: Sequence[str], devices: dict[str, int], wanted: int, **fields: 
     for name, count in devices.items():
         world.device_slice(name, *(device(f"{name}-x{index}", kind="gpu") for index in range(count)))
     world.gang("g", len(on), on=list(on), required="rack", recovery=RESTARTS, **fields)
+    devices = {"deviceclass.resource.kubernetes.io/gpu": wanted}
+    requests = {**world.members("g")[0].shape.requests, **devices}
+    record = GangRecord(1, (PlacedMembers("", "", requests, len(on)),))
     lost(world, "g", on)
     world.claim_again("g", wanted).allocate("g", wanted)
+    world.change("g", record=record)
     return world
 
 

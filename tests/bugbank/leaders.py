@@ -115,8 +115,17 @@ LEADERS: Final[tuple[Mutant, ...]] = (
         issues=("Kueue #5276",),
         module="phalanx.kube.bind_jobs",
         edits={
-            "        self.placement_written = pod_group is None\n": "        self.placement_written = True\n"
+            "        self.placement_written = pod_group is None and placement.record is None\n": (
+                "        self.placement_written = True\n"
+            )
         },
         caught_by=Played("plays_binding:placement_is_written_first"),
+    ),
+    Mutant(
+        name="a Job is bound before its record is stored",
+        issues=("Kueue #5276",),
+        module="phalanx.kube.record_store",
+        edits={"if gang not in self._unsent and gang not in self._sending:": "if gang:"},
+        caught_by=Played("plays_binding:record_is_stored_first"),
     ),
 )

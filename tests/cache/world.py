@@ -13,10 +13,12 @@ from phalanx.model.api.node_topologies import NodeResourceTopology
 from phalanx.model.api.volcano import VolcanoPodGroup
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import Memory
-from phalanx.model.names import NodeName, PodUid
+from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.pods import BindBackoff, Device
 from phalanx.model.reasons import Reason
+from phalanx.model.records import GangRecord
 from phalanx.model.snapshot import Snapshot
+from phalanx.model.stored_records import RecordDocument, Records
 from phalanx.model.workloads.known import WORKLOADS
 
 from tests.model.written import (
@@ -41,6 +43,11 @@ from tests.node_topologies import node_topology
 SCHEDULER = "phalanx"
 Key = tuple[str, str, str]
 """Kind, namespace, name."""
+
+
+def config_map_data(records: Records) -> Mapping[str, str]:
+    """The data of the ConfigMap with these records."""
+    return RecordDocument(1000, {"team": records}).data()
 
 
 def key_of(item: KubeObject) -> Key:
@@ -447,6 +454,16 @@ others = st.one_of(
         one_of({}, {"nvidia.com/gpu": "1"}),
     ),
     st.just(named("PodDisruptionBudget", "b1", namespace="team")),
+    st.builds(
+        lambda gang, bound: named(
+            "ConfigMap",
+            "phalanx-records",
+            namespace="team",
+            data=config_map_data({GangId(gang): GangRecord(bound)}),
+        ),
+        one_of("team/j1", "Job.batch:team/j1", "g1-1", "gone"),
+        one_of(1, 2),
+    ),
 )
 
 

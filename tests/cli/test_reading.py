@@ -132,6 +132,19 @@ def test_other_kinds_are_ignored_with_a_note(phalanx: Phalanx) -> None:
     )
 
 
+def test_of_all_config_maps_the_one_with_records_is_read(phalanx: Phalanx) -> None:
+    names = ("phalanx-records", "other")
+    of_core = {"apiVersion": "v1", "kind": "ConfigMap", "data": {}}
+    maps = [{**of_core, "metadata": {"name": name}} for name in names]
+    done = decided(phalanx, NODE, pod("a"), *maps)
+    assert done.code == 0
+    assert done.err == "note: -: ignored, because no decision depends on it: 1 ConfigMap (v1)\n"
+    wrong = {**maps[0], "data": {"team": 1}}
+    done = decided(phalanx, NODE, pod("a"), wrong)
+    assert done.code == 2
+    assert "data[team]: expected a string" in done.err or "data.team" in done.err
+
+
 def test_an_empty_list_is_an_empty_cluster(phalanx: Phalanx) -> None:
     done = decided(phalanx, {"apiVersion": "v1", "kind": "List", "items": []})
     assert done.code == 0

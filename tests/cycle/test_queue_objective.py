@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from phalanx.actions.demands.gang_demands import demands_of
 from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.session import Session
@@ -14,7 +13,7 @@ from phalanx.model.names import GangId
 from phalanx.model.queues import Objective
 from phalanx.model.resources import CPU, GPU
 
-from tests.builders import Scenario
+from tests.builders import Scenario, demands_of
 from tests.solver.problems import bounded
 
 

@@ -59,7 +59,7 @@ SECOND: tuple[Event, ...] = (
 
 
 def without_memory(result: CycleResult) -> bytes:
-    return msgspec.json.encode(replace(result, memory=Memory()))
+    return msgspec.json.encode(replace(result, memory=Memory(records=result.memory.records)))
 
 
 async def two_cycles(make: Make) -> list[bytes]:

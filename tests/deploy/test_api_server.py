@@ -28,10 +28,15 @@ ALLOWED = [
     ("scheduling.phalanx.dev", "podgroups/status", "patch", ""),
     ("coordination.k8s.io", "leases", "create", ""),
     ("coordination.k8s.io", "leases", "patch", "phalanx"),
+    ("", "configmaps", "create", ""),
+    ("", "configmaps", "get", "phalanx-records"),
+    ("", "configmaps", "patch", "phalanx-records"),
 ]
 DENIED = [
     ("", "secrets", "get", ""),
-    ("", "configmaps", "get", ""),
+    ("", "configmaps", "get", "phalanx-config"),
+    ("", "configmaps", "list", ""),
+    ("", "configmaps", "delete", "phalanx-records"),
     ("", "pods", "create", ""),
     ("", "pods", "patch", ""),
     ("", "pods", "deletecollection", ""),
@@ -74,7 +79,7 @@ async def may(
 async def test_allowed(
     session: aiohttp.ClientSession, group: str, resource: str, verb: str, name: str
 ) -> None:
-    where = "phalanx-system" if resource == "leases" else ""
+    where = "phalanx-system" if resource in ("leases", "configmaps") else ""
     asked = {"verb": verb, "name": name, "namespace": where}
     assert await may(session, ACCOUNT, group=group, resource=resource, **asked)
 

@@ -18,6 +18,7 @@ from phalanx.kube.binding import (
     Bound,
     LeadershipLost,
     PodGroupRef,
+    WhenRecorded,
 )
 from phalanx.limits import BIND_ATTEMPTS_MAX
 from phalanx.model.claims import UnboundClaim
@@ -76,6 +77,7 @@ class Bench:
         unbound_claims: Callable[[Bind], tuple[UnboundClaim, ...] | None] = lambda _: (),
         awaited_claims: Callable[[Bind], tuple[AwaitedClaim, ...]] = lambda _: (),
         grants: Mapping[str, tuple[ClaimGrant, ...]] = MappingProxyType({}),
+        when_recorded: WhenRecorded = lambda _, resume: resume(None),
         **options: Any,
     ) -> None:
         self.world = world
@@ -95,6 +97,7 @@ class Bench:
                 on_outcome=self._note,
                 pod_group_version=lambda group: self.versions.get(group.uid, ""),
                 try_acquire=try_acquire,
+                when_recorded=when_recorded,
                 unbound_claims=unbound_claims,
                 awaited_claims=awaited_claims,
                 on_awaited=lambda _, why: self.awaited.append(why),

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from phalanx.actions.demands.gang_demands import demands_of
 from phalanx.cache.cache import Cache
 from phalanx.cache.events import Applied, Deleted, Relisted
 from phalanx.deciders.port import new_cache
@@ -23,6 +22,7 @@ from phalanx.model.memory import Memory
 from phalanx.model.reasons import Objection
 from phalanx.model.workloads.known import WORKLOADS
 
+from tests.builders import demands_of
 from tests.examples import holds
 from tests.model.gangs_of_workloads import gang_of, gangs_of, minimums
 from tests.model.written import controlled_by, label, pod, workload

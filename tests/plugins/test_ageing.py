@@ -15,6 +15,7 @@ from phalanx.model.memory import Memory, Nomination
 from phalanx.model.names import GangId, NodeName
 from phalanx.model.queues import Backfill, Ordering
 from phalanx.model.reasons import Reason
+from phalanx.model.records import GangRecord
 from phalanx.model.resources import GPU
 
 from tests.actions.timeline import BEGIN, MINUTE, Timeline, Work
@@ -76,7 +77,7 @@ def test_no_gang_ages_without_the_argument() -> None:
 
 
 def test_pods_without_a_creation_time_do_not_age() -> None:
-    scenario = waits(slots(), "new", 0, priority=1).gang("old", 1, gpu=1)
+    scenario = waits(slots(), "new", 0, priority=1).gang("old", 1, gpu=1, created=0)
     assert scenario.decide(ageing(evicts=False)).placed() == ["new"]
 
 
@@ -91,8 +92,8 @@ def test_an_aged_gang_does_not_use_capacity_of_reserved_members() -> None:
 
 
 def test_ageing_does_not_change_a_strict_fifo() -> None:
-    scenario = waits(slots().queue("q", ordering=Ordering.STRICT_FIFO), "first", 0, priority=3, queue="q")
-    waits(scenario, "second", 999, queue="q")
+    scenario = waits(slots().queue("q", ordering=Ordering.STRICT_FIFO), "first", 2, queue="q")
+    waits(scenario, "second", 1, priority=3, queue="q")
     assert scenario.decide(ageing(evicts=False)).placed() == ["first"]
 
 
@@ -141,8 +142,10 @@ def test_a_reservation_blocks_a_gang_until_it_has_aged_above_it() -> None:
     timeline.add(Work("run", 1, 8, arrives=-10, max=600, runs=600, on=("n-0",)))
     timeline.add(Work("big", 2, 8, priority=1), Work("old", 1, 8))
     timeline.step()
-    scenario = created_at(timeline.scenario, "big", BEGIN // 1000)
-    created_at(scenario, "old", BEGIN // 1000 - 3 * MINUTE_S // 2)
+    scenario = timeline.scenario
+    scenario.memory = replace(scenario.memory, records={})
+    scenario.change("big", record=GangRecord(BEGIN // 1000))
+    scenario.change("old", record=GangRecord(BEGIN // 1000 - 3 * MINUTE_S // 2))
     first = scenario.decide(ageing(evicts=False))
     assert first.verdict("old").reason is Reason.WOULD_DELAY_RESERVATION  # of equal rank by now
     assert first.result.wake_at == BEGIN + MINUTE // 2
@@ -176,7 +179,7 @@ def test_the_order_is_total_and_by_aged_priority(gangs: Gangs, step: int, up_to:
     for index, (priority, minutes) in enumerate(gangs):
         waits(scenario, f"g{index}", minutes, priority=priority)
     served = [max(priority, min(up_to, priority + step * minutes)) for priority, minutes in gangs]
-    expected = sorted(range(len(gangs)), key=lambda each: (-served[each], each))
+    expected = sorted(range(len(gangs)), key=lambda each: (-served[each], -gangs[each][1], each))
     decided = scenario.decide(ageing(up_to, step), shuffle=shuffle)
     assert decided.placed() == [f"g{each}" for each in expected]
 

@@ -57,7 +57,7 @@ def test_of_two_drivers_one_starts_and_gets_its_executors() -> None:
 
     in_world(WorldSettings(seed=1, replicas=1, checks=(recorder(calls),)), play)
     written = {key.resource.partition(".")[0] for _, key in calls}
-    assert written <= {"pods", "events", "leases", "queues"}
+    assert written <= {"pods", "events", "leases", "queues", "configmaps"}
 
 
 def test_a_new_leader_holds_the_capacity_again() -> None:

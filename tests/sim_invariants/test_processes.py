@@ -21,6 +21,8 @@ from phalanx_simulator.invariants.writes import LeastPrivilege, shipped_access, 
 
 from tests.sim_invariants.stage import LEASE, Stage, play, violations
 
+RECORDS = "/api/v1/namespaces/kube-system/configmaps/phalanx-records"
+
 
 @pytest.mark.parametrize(
     ("error", "state", "expected"),
@@ -99,17 +101,20 @@ def test_a_leader_without_a_cycle_violates() -> None:
     assert violations(history, LeaderExists) == ["L6"]
 
 
-@pytest.mark.parametrize("missing", ["", "nodes", "queues"])
+@pytest.mark.parametrize("missing", ["", "nodes", "queues", "configmaps"])
 def test_a_cycle_before_all_kinds_are_listed_violates(missing: str) -> None:
     async def history(stage: Stage) -> None:
         host = stage.hosts[0]
         for kind in WATCHED_KINDS:
             host.network.received.note_list(KINDS[kind].resource)
+        await host.request("GET", RECORDS)
         await stage.pass_time(3)
         await host.take_lease()
         for kind in WATCHED_KINDS:
             if KINDS[kind].plural != missing:
                 host.network.received.note_list(KINDS[kind].resource)
+        if missing != "configmaps":
+            await host.request("GET", RECORDS)
         host.decided(CycleResult(cycle=1))
         host.decided(CycleResult(cycle=2))
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
+from phalanx.actions import gang_records
 from phalanx.actions.backlog import results
 from phalanx.actions.context import Cycle
 from phalanx.actions.demands.demand_queue import rank_changes_at
@@ -30,6 +31,7 @@ def result_of(cycle: Cycle) -> CycleResult:
     session = cycle.session
     reported = _reported_usage(session)
     holds = capacity_holds.after(session, cycle.capacity_holds)
+    records = gang_records.after(session, cycle.outcome)
     known = results.remembered(session, cycle.backlog, cycle.refusals(), cycle.refused)
     verdicts = start_messages.verdicts_of(session, cycle.outcome)
     verdicts = results.verdicts(verdicts, cycle.backlog, session)
@@ -40,7 +42,7 @@ def result_of(cycle: Cycle) -> CycleResult:
     withdrawn = _withdrawn(session)
     return CycleResult(
         cycle=session.cycle,
-        placements=session.placements,
+        placements=records.of_placements(session.placements),
         evictions=_without_those(session.evictions, withdrawn),
         withdrawn=withdrawn,
         nominations=cycle.nominated,
@@ -54,6 +56,8 @@ def result_of(cycle: Cycle) -> CycleResult:
             turns=known.turns,
             retry_keys=cycle.retry_keys(),
             compositions=dict(sorted(holds.compositions.items())),
+            records=records.records,
+            seen_members=records.seen,
             avoided=cycle.node_failures.avoided,
             failed=cycle.node_failures.failed,
             deleting_members=cycle.node_failures.deleting,

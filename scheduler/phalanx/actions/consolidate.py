@@ -140,7 +140,7 @@ class _Consolidation:
         demand, gang = failure.demand, failure.demand.gang
         if not failure.tried or failure.objection is not None or failure.blocked_by is not None:
             return False
-        if demand.stage is not Stage.START or not demand.is_whole or not gang.may_preempt:
+        if demand.stage is not Stage.START or not demand.is_whole or gang.active or not gang.may_preempt:
             return False
         if (
             gang.id in self._next_search

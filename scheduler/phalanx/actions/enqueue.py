@@ -4,8 +4,6 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Final
 
-from msgspec.structs import replace
-
 from phalanx.actions import formatting
 from phalanx.actions.context import Cycle
 from phalanx.actions.demands.demand import Demand, Stage
@@ -93,7 +91,7 @@ def _demands_of(cycle: Cycle, gangs: Iterable[GangId]) -> Iterator[Demand]:
                 or _eviction_objection(gang, session)
                 or _restart_objection(gang, cycle.member_losses)
                 or cycle.backlog.objection_to_oversized(gang)
-                or demands_of(gang, session.can_run)
+                or demands_of(gang, session.records.of(gang), session.can_run)
             )
         found = found if isinstance(found, Objection) else surplus_in_units(gang, found)
         if isinstance(found, Objection):
@@ -106,7 +104,7 @@ def _demands_of(cycle: Cycle, gangs: Iterable[GangId]) -> Iterator[Demand]:
                 _report_expired(gang, holds.ended[gang.id], session)
             yield from found
         else:
-            minimum = [_as_repair(demand) for demand in found if demand.stage is not Stage.SURPLUS]
+            minimum = [demand for demand in found if demand.stage is not Stage.SURPLUS]
             yield from minimum
             yield from _hold_demand(gang, hold, minimum, session)
             yield from (demand for demand in found if demand.stage is Stage.SURPLUS)
@@ -116,11 +114,6 @@ def _report_expired(gang: Gang, composition: GangComposition, session: Session) 
     objection = capacity_holds.expiry_objection(gang, composition, session)
     if objection is not None:
         session.refuse(gang, verdict_of(gang, objection))
-
-
-def _as_repair(demand: Demand) -> Demand:
-    """Demands of a gang with held capacity are ordered like repairs, even if no capacity is held any more."""
-    return replace(demand, stage=Stage.REPAIR)
 
 
 def _hold_demand(

@@ -190,7 +190,7 @@ class _JointAdmission:
             return False
         if exactly and not is_modelled(demand, self._session):
             return False
-        return demand.stage is Stage.START and demand.is_whole
+        return demand.stage is Stage.START and demand.is_whole and not demand.gang.active
 
     def _shares_claims(self, demand: Demand) -> bool:
         needs = self._session.devices.needs

@@ -1,8 +1,8 @@
 """Object to demands because of the ordering or the state of their queue.
 
 In a strict FIFO queue only repairs are placed after a start that does not fit. A gang that was proven not to
-fit this cluster at all blocks no other gang. In a held or closed queue no surplus is placed; starts in such a
-queue are refused before.
+fit this cluster at all blocks no other gang. A held or closed queue, and a gang that is held, gets nothing
+but repairs; starts of gangs of which no member is recorded are refused before.
 """
 
 from phalanx.actions.demands.demand import Demand, Stage
@@ -23,10 +23,9 @@ class QueueGates:
 
     def objection(self, demand: Demand) -> Objection | None:
         """The objection to trying the demand; None if there is none."""
-        if demand.stage is Stage.REPAIR:
+        if demand.stage in (Stage.REPAIR, Stage.LAUNCH):
             return None
-        growth = self._surplus_objection(demand.gang) if demand.stage is Stage.SURPLUS else None
-        return growth or self._head_objection(demand.gang)
+        return self._growth_objection(demand) or self._head_objection(demand.gang)
 
     def failed(self, failure: Failure) -> None:
         """Note that a demand failed."""
@@ -37,7 +36,10 @@ class QueueGates:
         if is_strict and is_start and not _is_impossible(failure):
             self._heads.setdefault(gang.queue, gang)
 
-    def _surplus_objection(self, gang: Gang) -> Objection | None:
+    def _growth_objection(self, demand: Demand) -> Objection | None:
+        gang = demand.gang
+        if demand.stage is Stage.START and gang.held is not None:
+            return gang.held
         queue = self._queues.not_open(gang.queue)
         if queue is None:
             return None

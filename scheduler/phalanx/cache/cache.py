@@ -20,6 +20,7 @@ from phalanx.cache.events import (
     Deleted,
     Event,
     NotListed,
+    Recorded,
     Relisted,
 )
 from phalanx.cache.gangs import GangTable
@@ -125,6 +126,7 @@ class Cache:
             "HyperNode": self._nodes.hyper_nodes,
             **{dialect.kind: self._gangs.groups[dialect.name] for dialect in WITH_OBJECTS},
             **self._gangs.workloads.tables,
+            "ConfigMap": self._gangs.records,
             "Queue": self._cluster_objects.queues,
             **{
                 QUEUE_DIALECTS[name].kind: table for name, table in self._cluster_objects.other_queues.items()
@@ -182,6 +184,8 @@ class Cache:
             self._assume(event, log)
         elif isinstance(event, AwaitsDevices):
             self._pods.set_awaits_devices(event, log)
+        elif isinstance(event, Recorded):
+            self._gangs.records.note(event, log)
         else:
             self._pods.forget(event, log)
             self._devices.forget(event.pod, log)

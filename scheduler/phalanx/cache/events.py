@@ -1,6 +1,6 @@
 """Input events of the cache, and the changes that it returns for each of them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
@@ -8,6 +8,7 @@ from phalanx.model.devices.claims import ClaimGrant
 from phalanx.model.events import ApiEvent, Applied, Deleted, NotListed, Relisted
 from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.pods import BindBackoff, Device
+from phalanx.model.records import GangRecord
 
 __all__ = [
     "NOTHING",
@@ -19,6 +20,7 @@ __all__ = [
     "Event",
     "Forgotten",
     "NotListed",
+    "Recorded",
     "Relisted",
 ]
 
@@ -54,7 +56,13 @@ class AwaitsDevices(Struct, frozen=True):
     is_so: bool
 
 
-Event = ApiEvent | Assumed | Forgotten | AwaitsDevices
+class Recorded(Struct, frozen=True):
+    """Records of gangs as they are stored outside of PodGroups; None for those that are stored no more."""
+
+    records: Mapping[GangId, GangRecord | None]
+
+
+Event = ApiEvent | Assumed | Forgotten | AwaitsDevices | Recorded
 
 
 class Changes(Struct, frozen=True, gc=False):

@@ -14,15 +14,18 @@ from phalanx.cache.table import Key, Table
 from phalanx.cache.workloads import WorkloadTable
 from phalanx.model.conversion.cluster_objects import PriorityLevel
 from phalanx.model.conversion.gangs import GangContext, read_gangs
-from phalanx.model.conversion.pod_groups import GangKey, PodGroup
+from phalanx.model.conversion.pod_groups import GangKey, PodGroup, gang_id
 from phalanx.model.conversion.queue_rules import QueueRules
 from phalanx.model.conversion.workload_members import group_of_pods, is_undecided
 from phalanx.model.dialects.composite import COMPOSITE, as_part
 from phalanx.model.dialects.known import WITH_OBJECTS
 from phalanx.model.dialects.native import NATIVE
 from phalanx.model.gangs import Gang, GangKind
+from phalanx.model.names import GangId
 from phalanx.model.pods import Pod
+from phalanx.model.records import GangRecord
 
+RecordOf = Callable[[GangId], GangRecord | None]
 Changed = Callable[[str, Key, PodGroup | None, PodGroup | None, ChangeLog], None]
 
 
@@ -32,8 +35,12 @@ class GangObjects:
     `changed(dialect, key, old, new, log)` is called when a PodGroup is added, changed or removed.
     """
 
-    def __init__(self, *, scheduler_name: str, workloads: WorkloadTable, changed: Changed) -> None:
+    def __init__(
+        self, *, scheduler_name: str, workloads: WorkloadTable, changed: Changed, record: RecordOf
+    ) -> None:
+        """`record(gang)`: what is stored of a gang outside of its PodGroup."""
         self._scheduler_name = scheduler_name
+        self._record = record
         self._workloads = workloads
         self.groups: Mapping[str, Table[Any, PodGroup]] = {
             dialect.name: Table(read=dialect.read, changed=partial(changed, dialect.name))
@@ -77,12 +84,14 @@ class GangObjects:
         classes: Mapping[str, PriorityLevel],
     ) -> tuple[Gang, ...]:
         """The gangs of these pods, all of one key. `before`: those of the key so far."""
+        group = self.group(key)
         context = GangContext(
             scheduler_name=self._scheduler_name,
-            group=self.group(key),
+            group=group,
             rules=rules,
             classes=classes,
             before={gang.id: gang for gang in before},
+            record=self._record(gang_id(key, group)),
             others={
                 other: group
                 for pod in pods

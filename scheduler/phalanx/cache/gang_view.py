@@ -4,7 +4,8 @@ from bisect import bisect_left, insort
 from collections.abc import Mapping
 from typing import Final
 
-from phalanx.model.gangs import Gang
+from phalanx.model.conversion.pod_groups import GangKey
+from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.names import GangId
 
 _INSERTED_MAX: Final = 64
@@ -16,18 +17,24 @@ class GangView:
 
     def __init__(self) -> None:
         self._by_id: dict[GangId, Gang] = {}
+        self._keys: dict[GangId, GangKey] = {}
+        """Of all gangs but single pods."""
         self._view: Mapping[GangId, Gang] = {}
         self._changed: dict[GangId, Gang] = {}
         self._order: list[GangId] = []
         self._moved: set[GangId] = set()
 
-    def exchange(self, old: tuple[Gang, ...], new: tuple[Gang, ...]) -> None:
-        """Replace gangs. A pod that moves to another key may already be listed under its new key."""
+    def exchange(self, key: GangKey, old: tuple[Gang, ...], new: tuple[Gang, ...]) -> None:
+        """Replace the gangs of a key. A pod that moves to another key may already be listed under its new
+        key."""
         for gang in old:
             if self._by_id.get(gang.id) is gang:
                 del self._by_id[gang.id]
+                self._keys.pop(gang.id, None)
         for gang in new:
             self._by_id[gang.id] = self._changed[gang.id] = gang
+            if key.kind is not GangKind.POD:
+                self._keys[gang.id] = key
         self._moved.update({gang.id for gang in old} ^ {gang.id for gang in new})
 
     def trim(self) -> None:
@@ -38,6 +45,10 @@ class GangView:
         """
         if max(len(self._changed), len(self._moved)) > len(self._by_id):
             self.view()
+
+    def key_of(self, gang: GangId) -> GangKey | None:
+        """The key of a gang, unless it is a single pod."""
+        return self._keys.get(gang)
 
     def get(self, gang: GangId) -> Gang | None:
         """One gang."""

@@ -19,6 +19,7 @@ from phalanx.cache.gang_changes import (
 from phalanx.cache.gang_objects import GangObjects
 from phalanx.cache.gang_view import GangView
 from phalanx.cache.group_trees import IN_TREES, Move
+from phalanx.cache.records import RecordTable
 from phalanx.cache.table import Key
 from phalanx.cache.usage import QueueUsage
 from phalanx.cache.workloads import WorkloadTable
@@ -61,8 +62,12 @@ class GangTable:
             pod=pod,
             kinds=kinds,
         )
+        self.records = RecordTable(self._record_changed)
         self._objects = GangObjects(
-            scheduler_name=scheduler_name, workloads=self.workloads, changed=self._group_changed
+            scheduler_name=scheduler_name,
+            workloads=self.workloads,
+            changed=self._group_changed,
+            record=self.records.get,
         )
         self.groups = self._objects.groups
         self._trees, self._applications = self._objects.trees, self._objects.applications
@@ -266,6 +271,11 @@ class GangTable:
         elif without_progress(old) != without_progress(new):
             log.mark_may_unblock()
 
+    def _record_changed(self, gang: GangId, log: ChangeLog) -> None:
+        key = self._known.key_of(gang)
+        if key is not None:
+            self._touch(key, log)
+
     def _gangs_of(self, workload: GangKey) -> list[GangKey]:
         """The gangs into which a workload is divided; it is one otherwise."""
         return [workload, *self._parts.get(workload, ())]
@@ -399,7 +409,7 @@ class GangTable:
         for key in self._stale:
             old = self._gangs.pop(key, ())
             new = self._read(key, old, classes) if key in self._pods else ()
-            self._known.exchange(old, new)
+            self._known.exchange(key, old, new)
             self._usage.replace(key, new)
             if new:
                 self._gangs[key] = new

@@ -26,7 +26,8 @@ class Decider(Protocol):
         ...
 
     async def decide(self, *, now_ms: int) -> CycleResult:
-        """Run one cycle on all events so far. The result may lack the memory, which the decider keeps."""
+        """Run one cycle on all events so far. Of the memory, which the decider keeps, the result may have the
+        records only."""
         ...
 
     def configure(self, config: SchedulerConfig) -> None:

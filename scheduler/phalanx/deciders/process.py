@@ -26,6 +26,7 @@ from phalanx.limits import DECIDER_STOP_TIMEOUT_S
 from phalanx.model.decisions import CycleResult
 from phalanx.model.memory import Memory
 from phalanx.model.reasons import Verdict
+from phalanx.model.stored_records import Records, changes_of_records, with_changes
 
 
 class _Request(Enum):
@@ -73,6 +74,7 @@ class ProcessDecider:
         self._unsent: list[Event] = []
         self._new_config: SchedulerConfig | None = None
         self._verdicts: tuple[Verdict, ...] = ()
+        self._records: Records = {}
         self._turn = asyncio.Lock()
 
     @property
@@ -89,12 +91,13 @@ class ProcessDecider:
         self._new_config = config
 
     async def decide(self, *, now_ms: int) -> CycleResult:
-        """Run one cycle in the other process, which keeps the memory. Raises DeciderDied."""
+        """Run one cycle in the other process, which keeps the memory but the records. Raises DeciderDied."""
         result: CycleResult
-        result, changes, steps = await self._call(_Request.DECIDE, now_ms)
+        result, changes, records, steps = await self._call(_Request.DECIDE, now_ms)
         self._on_steps(steps)
         self._verdicts = apply_changes(self._verdicts, changes)
-        return replace(result, verdicts=self._verdicts)
+        self._records = with_changes(self._records, records)
+        return replace(result, verdicts=self._verdicts, memory=Memory(records=self._records))
 
     async def last(self) -> RecordedCycle | None:
         """Fetch the last cycle from the other process. Raises DeciderDied."""
@@ -157,9 +160,10 @@ def _answer(pipe: Connection, config: SchedulerConfig) -> NoReturn:
             steps = {"snapshot": seconds() - began}
             result = engine.decide(snapshot)
             before = last[2].verdicts if last is not None else ()
+            records = changes_of_records(memory.records, result.memory.records)
             memory, last = result.memory, (engine.config, snapshot, result)
             reply = replace(result, verdicts=(), memory=Memory())
-            _send(pipe, (reply, changes_of(before, result.verdicts), steps | engine.step_seconds))
+            _send(pipe, (reply, changes_of(before, result.verdicts), records, steps | engine.step_seconds))
         else:
             _send(pipe, last)
 

@@ -16,8 +16,11 @@ from phalanx.model.gangs import (
     Gang,
     SubgroupSpec,
     ancestor_chains,
+    complete_subgroups,
+    members_within,
     missing_by_role,
     missing_by_subgroup,
+    outer_subgroups,
 )
 from phalanx.model.names import PodUid
 from phalanx.model.pods import Pod
@@ -84,6 +87,27 @@ def first_members(ready: Sequence[Pod], missing: MissingMembers, parts: Sequence
         else:
             others.append(pod)
     return [*first, *others[: max(0, missing.members - len(first))]]
+
+
+def needed_besides(gang: Gang, there: Sequence[Pod], pods: Sequence[Pod]) -> list[Pod]:
+    """Those of the pods that the minimum lacks besides the members that are `there`.
+
+    If only some subgroups must start together, only as many more count as are missing.
+    """
+    if gang.minimum.is_reached(there):
+        return []
+    lacking = missing_by_subgroup(there, gang.subgroups)
+    if gang.min_subgroups:
+        outer, whole = outer_subgroups(gang.subgroups), complete_subgroups(there, gang.subgroups)
+        concerned = [outer[pod.subgroup] for pod in pods if pod.subgroup in outer]
+        others = [name for name in dict.fromkeys(concerned) if name not in whole]
+        names = others[: max(0, gang.min_subgroups - len(whole))]
+        lacking = {name: count for name, count in lacking.items() if outer[name] in names}
+        pods = members_within(pods, gang.subgroups, [*names, *whole])
+    missing = MissingMembers(
+        gang.min_member - len(there), missing_by_role(there, gang.roles), subgroups=lacking
+    )
+    return first_members(pods, missing, gang.subgroups)
 
 
 def minimal(pods: Sequence[Pod], missing: MissingMembers, parts: Sequence[SubgroupSpec]) -> list[Pod]:

@@ -6,76 +6,84 @@ these count when the pods exist. Those of lost members get devices for claims li
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
 
+from phalanx.framework.vacancies import Counts, may_take
 from phalanx.limits import PLACEHOLDERS_MAX
-from phalanx.model.gangs import (
-    Gang,
-    MemberClaims,
-    MemberCount,
-    ancestor_chains,
-    complete_subgroups,
-    kind_of,
-    missing_by_role,
-    missing_by_subgroup,
-    outer_subgroups,
-)
+from phalanx.model.conversion.shapes import shape_of_requests
+from phalanx.model.gangs import Gang, MemberClaims, MemberCount, kind_of, missing_by_role
 from phalanx.model.names import PodUid
 from phalanx.model.pods import Pod, without_affinity_state
+from phalanx.model.records import RecordKind, amounts_of
+from phalanx.model.resources import sum_of
 
-Vacancy = tuple[str, str]
-"""The role and the subgroup that lack a member; an empty name stands for any."""
 
+def placeholders(gang: Gang, there: Sequence[Pod]) -> list[Pod]:
+    """One placeholder for each declared member that the minimum lacks besides the pods that are `there`.
 
-def placeholders(gang: Gang, there: Sequence[Pod], had: Sequence[MemberCount] = ()) -> list[Pod]:
-    """One placeholder for each member that the minimum lacks besides the pods that are `there`.
-
-    `had` is the composition of the gang when it was complete. There are no placeholders for members of
-    unknown shape, and at most PLACEHOLDERS_MAX.
+    There are none for members of unknown shape, and at most PLACEHOLDERS_MAX.
     """
-    found = missing_members(gang, there, had, {})
+    if gang.minimum.is_reached(there):
+        return []
+    lacking = missing_by_role(there, gang.roles).items()
+    vacant = list(islice((role for role, count in lacking for _ in range(count)), PLACEHOLDERS_MAX))
+    total = min(PLACEHOLDERS_MAX, max(gang.min_member - len(there), len(vacant)))
+    declared = _declared(gang, there, total)
+    found = []
+    for role in [*vacant, *[""] * (total - len(vacant))]:
+        part = next((each for each in declared if role in ("", each.role)), None)
+        if part is not None:
+            declared.remove(part)
+            found.append(part)
     return [placeholder(gang, str(index), part) for index, part in enumerate(found)]
 
 
-def missing_members(
-    gang: Gang, there: Sequence[Pod], had: Sequence[MemberCount], claims: Mapping[PodUid, MemberClaims]
+def vacant_members(
+    gang: Gang,
+    there: Sequence[Pod],
+    had: Sequence[MemberCount],
+    claims: Mapping[PodUid, MemberClaims],
+    places: Counts,
 ) -> list[MemberCount]:
-    """The kind of each member that the minimum lacks: see `placeholders`. `claims`: those of pods `there`."""
-    if gang.minimum.is_reached(there):
-        return []
-    vacancies = _vacancies(gang, had, there)
-    total = min(PLACEHOLDERS_MAX, max(gang.min_member - len(there), len(vacancies)))
-    vacancies += [("", "")] * (total - len(vacancies))
-    lost = [*_lost(had, there, claims), *(_declared(gang, there, total) if gang.reserves else ())]
-    around = ancestor_chains(gang.subgroups)
-    found = (_take(lost, had, vacancy, around) for vacancy in vacancies)
-    return [part for part in found if part is not None]
+    """One member for each of these places, in the shape of the members that were lost or are to come.
 
-
-def _vacancies(gang: Gang, had: Sequence[MemberCount], there: Sequence[Pod]) -> list[Vacancy]:
-    """The vacancies of subgroups, the innermost first; of roles if the gang has no subgroups.
-
-    If only some subgroups must start together, only the missing number of subgroups that had started have
-    vacancies.
+    `had`: the composition of the gang when it was complete. `claims`: those of the pods that are `there`.
+    Where the lost member is not known, others of its role and subgroup count, else its requests alone.
     """
-    if not gang.subgroups:
-        by_role = missing_by_role(there, gang.roles)
-        vacancies = ((role, "") for role, count in by_role.items() for _ in range(count))
-        return list(islice(vacancies, PLACEHOLDERS_MAX))
-    around = ancestor_chains(gang.subgroups)
-    lacking = missing_by_subgroup(there, gang.subgroups)
-    if gang.min_subgroups:
-        outer, whole = outer_subgroups(gang.subgroups), complete_subgroups(there, gang.subgroups)
-        started = [outer[part.subgroup] for part in had if part.subgroup in outer]
-        missing = max(0, gang.min_subgroups - len(whole))
-        lost = [name for name in dict.fromkeys(started) if name not in whole][:missing]
-        lacking = {name: count for name, count in lacking.items() if outer[name] in lost}
-    found: list[Vacancy] = []
-    for name in sorted(lacking, key=lambda name: (-len(around[name]), name)):
-        inside = sum(name in around[vacancy] for _, vacancy in found)
-        found += [("", name)] * min(PLACEHOLDERS_MAX - len(found), max(0, lacking[name] - inside))
-    return found
+    declared = _declared(gang, there, PLACEHOLDERS_MAX) if gang.reserves else []
+    left, found, others = dict(places), list[MemberCount](), list[MemberCount]()
+    for part in (*_lost(had, there, claims), *declared):
+        kind = _record_kind(part)
+        if left.get(kind, 0) > 0:
+            left[kind] -= 1
+            found.append(part)
+        else:
+            others.append(part)
+    for part in others:
+        # What a member had of claims that several pods use is not in its composition.
+        usable = (kind for kind, count in left.items() if count > 0 and may_take(_record_kind(part), kind))
+        place = next(usable, None)
+        if place is not None:
+            left[place] -= 1
+            found.append(part)
+    for kind, count in sorted(left.items()):
+        if count > 0:
+            found += [_usual(kind, (*had, *declared))] * min(count, PLACEHOLDERS_MAX - len(found))
+    return found[:PLACEHOLDERS_MAX]
+
+
+def _record_kind(part: MemberCount) -> RecordKind:
+    amounts = sum_of([part.shape.requests, *(dict(each.amounts) for each in part.charges)])
+    return part.role, part.subgroup, amounts_of(amounts)
+
+
+def _usual(kind: RecordKind, parts: Sequence[MemberCount]) -> MemberCount:
+    """A member of this kind as others are, or of which only the requests are known."""
+    alike = [part for part in parts if may_take(_record_kind(part), kind)]
+    role, subgroup, amounts = kind
+    found = next((part for part in alike if _record_kind(part) == kind), next(iter(alike), None))
+    return found or MemberCount(role, shape_of_requests(dict(amounts)), 1, subgroup)
 
 
 def _lost(
@@ -106,27 +114,6 @@ def _declared(gang: Gang, there: Sequence[Pod], most: int) -> list[MemberCount]:
             part = MemberCount(role=role.name, shape=shapes.get(role.name, role.shape), count=1)
             found += [part] * min(most, role.count - present[role.name])
     return found
-
-
-def _take(
-    lost: list[MemberCount],
-    usual: Sequence[MemberCount],
-    vacancy: Vacancy,
-    around: Mapping[str, tuple[str, ...]],
-) -> MemberCount | None:
-    """The kind of a lost member that fills the vacancy, else the usual kind."""
-    matches = _matching(vacancy, around)
-    for index, part in enumerate(lost):
-        if matches(part):
-            return lost.pop(index)
-    return next(filter(matches, usual), usual[0] if usual else None)
-
-
-def _matching(vacancy: Vacancy, around: Mapping[str, tuple[str, ...]]) -> Callable[[MemberCount], bool]:
-    role, subgroup = vacancy
-    return lambda part: (
-        role in ("", part.role) and (not subgroup or subgroup in around.get(part.subgroup, ()))
-    )
 
 
 def placeholder(gang: Gang, name: str, part: MemberCount) -> Pod:

@@ -13,6 +13,7 @@ from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.eligibility import Eligibility, evaluate
 from phalanx.framework.evictions import preempted
 from phalanx.framework.hooks import Hooks
+from phalanx.framework.member_records import MemberRecords
 from phalanx.framework.nodes.cells import ReservedCells
 from phalanx.framework.nodes.health import HealthState, assess, reported_transitions
 from phalanx.framework.nodes.node_facts import NodeFacts
@@ -92,6 +93,7 @@ class Session:
         self.gangs: Mapping[GangId, Gang] = MappingProxyType(self._with_classes(_in_order(looked_at)))
         """The gangs that the cycle looks at, sorted by id. Shapes of pods include the declared fields and
         affinity states of this session."""
+        self.records = MemberRecords(snapshot, lambda gang: self.gangs.get(gang.id, gang))
         self.queues = QueueTree(snapshot.queues)
         self.ledger = Ledger(snapshot, self.queues, self.sums)
         self.topologies = Topologies(snapshot.topologies, self.nodes, config.default_topology)

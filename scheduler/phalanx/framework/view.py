@@ -5,6 +5,7 @@ from typing import Protocol
 
 from phalanx.framework.changes import CapacityHold
 from phalanx.framework.config import SchedulerConfig
+from phalanx.framework.member_records import MemberRecords
 from phalanx.framework.nodes.affinity import AffinityIndex
 from phalanx.framework.nodes.cells import ReservedCells
 from phalanx.framework.nodes.node_facts import NodeFacts
@@ -59,6 +60,10 @@ class SessionView(Protocol):
     @property
     def protected_gangs(self) -> frozenset[GangId]:
         """Those of them with `preemptible: false` that the guarantees of their queues protect."""
+
+    @property
+    def records(self) -> MemberRecords:
+        """What is recorded of gangs: which members are lost, and since when they are in line."""
 
     @property
     def queues(self) -> QueueTree:

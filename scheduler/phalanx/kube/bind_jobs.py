@@ -44,7 +44,8 @@ class GangJob:
         self.attempts = 0
         self.reads_version = False
         """Whether to read the PodGroup's version, because a write with the cached one has failed."""
-        self.placement_written = pod_group is None
+        self.placement_written = pod_group is None and placement.record is None
+        """Whether the status of the PodGroup shows the placement, and the record of the gang is stored."""
         self.volumes = VolumeProgress()
         self.awaits_devices_since: float | None = None
         """When its devices were first found not to be ready (monotonic seconds)."""

@@ -1,5 +1,5 @@
-"""Bind whole gangs: let their volumes be bound, record the placement in the PodGroup's status, reserve their
-claims to devices, wait for binding conditions, bind every pod.
+"""Bind whole gangs: let their volumes be bound, record the placement, reserve their claims to devices, wait
+for binding conditions, bind every pod.
 
 A gang whose first bind was sent is completed; a gang that has not started can be aborted as a whole. All
 binds share one priority queue: gangs in the order of submission, but the binds of a started gang before any
@@ -26,13 +26,10 @@ from phalanx.kube.binding import (
     LeadershipLost,
     PodGroupRef,
     outcome_of,
-    placement_patch,
     reason_of,
 )
 from phalanx.kube.claim_documents import ClaimLost
 from phalanx.kube.claim_writer import ClaimWriter
-from phalanx.kube.client import Patch
-from phalanx.kube.decode import PartialObject
 from phalanx.kube.device_waits import DevicesLate, DeviceWaits
 from phalanx.kube.errors import (
     NOT_APPLIED,
@@ -46,6 +43,7 @@ from phalanx.kube.errors import (
 )
 from phalanx.kube.flow_control import Backoff, RateLimiter
 from phalanx.kube.gang_claims import GangClaims, LeftoverClaims
+from phalanx.kube.placement_writer import PlacementWriter
 from phalanx.kube.volume_binder import VolumeBinder, VolumeFailed, VolumeProgress, VolumesOutdated
 from phalanx.kube.writing import WriteContext
 from phalanx.limits import (
@@ -69,7 +67,6 @@ from phalanx.ports import OutcomeUnknown, RequestNotSent
 
 _log = structlog.get_logger(__name__)
 
-_decode_partial: Final = msgspec.json.Decoder(PartialObject).decode
 _decode_pod: Final = msgspec.json.Decoder(Pod).decode
 _STOPPING: Final = "the scheduler stops"
 
@@ -99,6 +96,7 @@ class Binder:
         self._callbacks = callbacks
         self._concurrency = concurrency
         self._rate_limiter = RateLimiter(per_second=per_second, burst=WRITE_BURST, clock=context.clock)
+        self._placements = PlacementWriter(context, callbacks, self._rate_limiter)
         self._volumes = VolumeBinder(context, callbacks.unbound_claims, self._rate_limiter)
         self._devices = DeviceWaits(context.clock, callbacks, self._put_gang)
         self._claim_writer = ClaimWriter(context, callbacks.on_claim)
@@ -201,20 +199,39 @@ class Binder:
         try:
             if gang.placement_written:
                 await gang.claims.reserve()
+            elif gang.pod_group is not None:
+                await self._placements.write(gang, gang.pod_group)
             else:
-                await self._write_placement(gang)
+                self._await_record(gang)
+                return
         except ClaimLost as lost:
             self._abort(gang, str(lost))
             return
-        except (Conflict, *TRANSIENT, msgspec.MsgspecError) as error:
-            gang.reads_version = True
-            self._start_later(gang, error)
-            return
-        except ApiError as error:
-            self._abort(gang, f"{_step(gang)} cannot be written: {error}")
+        except (ApiError, OutcomeUnknown, RequestNotSent, msgspec.MsgspecError) as error:
+            self._not_written(gang, error)
             return
         gang.placement_written = True
         self._put_gang(gang)
+
+    def _await_record(self, gang: GangJob) -> None:
+        """Go on when the record of the gang is stored. Many gangs wait for one write, and no worker does."""
+
+        def resume(error: Exception | None) -> None:
+            if error is not None:
+                self._not_written(gang, error)
+                return
+            gang.placement_written = True
+            self._put_gang(gang)
+
+        self._callbacks.when_recorded(gang.placement, resume)
+
+    def _not_written(self, gang: GangJob, error: Exception) -> None:
+        """Try again later, unless the API server will refuse it again."""
+        if isinstance(error, ApiError) and not isinstance(error, (Conflict, *TRANSIENT)):
+            self._abort(gang, f"{_step(gang)} cannot be written: {error}")
+        else:
+            gang.reads_version = True
+            self._start_later(gang, error)
 
     def _has_unbound_volumes(self, gang: GangJob) -> bool:
         """Whether claims of the gang are not bound yet."""
@@ -293,26 +310,6 @@ class Binder:
         (self._waiting.update if waits else self._waiting.difference_update)(pod.bind.pod for pod in pods)
         self._check_idle()
         return waits
-
-    async def _write_placement(self, gang: GangJob) -> None:
-        group = gang.pod_group
-        if group is None:
-            return
-        await self._rate_limiter.acquire()
-        version = "" if gang.reads_version else self._callbacks.pod_group_version(group)
-        if not version:
-            version = await self._read_version(group)
-        path = KINDS["PodGroup"].path(namespace=group.namespace, name=group.name, subresource="status")
-        body = placement_patch(gang.placement, version=version, epoch=self._fence.epoch)
-        await self._client.patch(path, body, how=Patch.MERGE, timeout=self._context.timeout())
-
-    async def _read_version(self, group: PodGroupRef) -> str:
-        """Raises NotFound when the name belongs to another PodGroup now."""
-        path = KINDS["PodGroup"].path(namespace=group.namespace, name=group.name)
-        meta = (await self._client.get(path, _decode_partial, timeout=self._context.timeout())).metadata
-        if meta.uid != group.uid:
-            raise NotFound(code=404, reason="NotFound", message="the name belongs to another PodGroup now")
-        return meta.resource_version
 
     def _start_later(self, gang: GangJob, error: Exception) -> None:
         gang.attempts += 1
@@ -494,4 +491,6 @@ def _set_or_clear(event: asyncio.Event, *, is_set: bool) -> None:
 
 
 def _step(gang: GangJob) -> str:
-    return "the claims" if gang.placement_written else "the PodGroup's status"
+    if gang.placement_written:
+        return "the claims"
+    return "the gang's record" if gang.pod_group is None else "the PodGroup's status"

@@ -13,6 +13,7 @@ from phalanx.kube.errors import ApiError
 from phalanx.model.api.core import Pod
 from phalanx.model.api.devices import ResourceClaim
 from phalanx.model.claims import UnboundClaim
+from phalanx.model.conversion.records import written_record
 from phalanx.model.decisions import Bind, Placement
 from phalanx.model.devices.claims import AwaitedClaim
 from phalanx.model.names import PodUid
@@ -87,6 +88,12 @@ class PlacementCheck(Protocol):
         ...
 
 
+Resume = Callable[[Exception | None], None]
+"""Called when a record is stored, or with the error for which it is not."""
+
+WhenRecorded = Callable[[Placement, Resume], None]
+
+
 class BinderCallbacks(Struct, frozen=True):
     """What the binder needs of the rest of the scheduler."""
 
@@ -96,6 +103,8 @@ class BinderCallbacks(Struct, frozen=True):
     """Stop other writes to a pod; False while one of them is in flight."""
     pod_group_version: Callable[[PodGroupRef], str] = lambda _: ""
     """The resourceVersion of a PodGroup as last seen; empty where it must be read."""
+    when_recorded: WhenRecorded = lambda _, resume: resume(None)
+    """Calls a function when the record of a gang without a PodGroup is stored, or with why it is not."""
     unbound_claims: Callable[[Bind], tuple[UnboundClaim, ...] | None] = lambda _: ()
     """The claims of a placed pod that are not bound yet; None if the pod or its node is gone."""
     awaited_claims: Callable[[Bind], tuple[AwaitedClaim, ...]] = lambda _: ()
@@ -110,19 +119,17 @@ class BinderCallbacks(Struct, frozen=True):
 
 
 def placement_patch(placement: Placement, *, version: str, epoch: int) -> bytes:
-    """Encode the merge patch of a PodGroup's status that records a placement and who decided it.
+    """Encode the merge patch of a PodGroup's status with a placement, who decided it, and the gang's record.
 
     The resourceVersion takes the place of a UID precondition: API servers ignore the UID in a patch of a
     custom resource's status.
     """
     where = {"level": placement.level or None, "domain": placement.domain or None}
     decided_by = {"leader": epoch, "decision": f"cycle-{placement.cycle}"}
-    return _encode(
-        {
-            "metadata": {"resourceVersion": version},
-            "status": {"placement": where, "placementEpoch": decided_by},
-        }
-    )
+    status: dict[str, object] = {"placement": where, "placementEpoch": decided_by}
+    if placement.record is not None:
+        status["record"] = written_record(placement.record)
+    return _encode({"metadata": {"resourceVersion": version}, "status": status})
 
 
 def outcome_of(bind: Bind, found: Pod, refusal: ApiError | None) -> BindOutcome | None:

@@ -15,6 +15,7 @@ from phalanx.model.names import ANNOTATION_CHARGED_QUEUE, NO_QUEUE, GangId, Node
 from phalanx.model.pods import Device
 from phalanx.model.queues import PastUsage
 from phalanx.model.reasons import Objection, Verdict
+from phalanx.model.records import GangRecord
 
 
 class Certificate(Struct, frozen=True):
@@ -85,6 +86,9 @@ class Placement(Struct, frozen=True):
 
     queue: QueueName = NO_QUEUE
     """The queue that is charged."""
+
+    record: GangRecord | None = None
+    """The record of the gang with these members. It is written before the first bind."""
 
     def without(self, pods: Collection[PodUid]) -> "Placement | None":
         """The placement without these pods; None if nothing is left of it."""

@@ -1,5 +1,6 @@
 """Gangs: pods that start together or not at all."""
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
@@ -12,12 +13,13 @@ from msgspec import Struct, json
 from phalanx.model.api.pod_groups import Disruption, PodGroupSpec, Recovery, Runtime, TopologyRequest
 from phalanx.model.devices.claims import ClaimSpec
 from phalanx.model.extended_resources import ExtendedRequests
-from phalanx.model.names import API_GROUP, GangId, NodeName, QueueName, ShapeKey
+from phalanx.model.names import API_GROUP, GangId, NodeName, PodUid, QueueName, ShapeKey
 from phalanx.model.pods import ClaimCharge, Pod, PodPhase, PodShape, without_affinity_state
-from phalanx.model.reasons import Objection
+from phalanx.model.reasons import Objection, Reason
+from phalanx.model.records import GangRecord, RecordKind, record_kinds
 
 QueuePlace = tuple[int, int, str, str, GangId]
-"""The usual place of a gang in its queue: by priority, the highest first, then by creation."""
+"""The usual place of a gang in its queue: by priority, the highest first, then by the time in line."""
 
 Kind = tuple[str, str, ShapeKey]
 """Role, subgroup and shape key of a member."""
@@ -195,6 +197,8 @@ class Gang(Struct, frozen=True, dict=True):
     """Whether minMember was reached once in the API. It stays true while a member counts."""
     started_at: int = 0
     """When its PodGroup first had minMember bound members, in seconds since the epoch, 0 if unknown."""
+    record: GangRecord | None = None
+    """What the scheduler remembers of it, as it is written in the cluster."""
     starts_over: bool = False
     """Whether it had started and lost all members: it starts again as a whole."""
     preemption_policy: str = "PreemptLowerPriority"
@@ -258,6 +262,17 @@ class Gang(Struct, frozen=True, dict=True):
         return self.spec.reserves
 
     @property
+    def held(self) -> Objection | None:
+        """The objection to its starts if its own field holds them back."""
+        if not self.spec.hold:
+            return None
+        return Objection(
+            Reason.HELD,
+            "spec.hold of the PodGroup is true: the gang is not started",
+            f"Run `phalanx release {self.name} -n {self.namespace}`, or remove spec.hold",
+        )
+
+    @property
     def min_subgroups(self) -> int:
         """How many outer subgroups must start together, 0 for all of them."""
         return self.spec.required_subgroups
@@ -301,7 +316,8 @@ class Gang(Struct, frozen=True, dict=True):
     @cached_property
     def is_untouched(self) -> bool:
         """Whether it waits, and no member has or had a node: nothing depends on it yet."""
-        has_started = self.started or self.starts_over
+        has_record = self.record is not None and bool(self.record.placed)
+        has_started = self.started or self.starts_over or has_record
         return self.has_waiting and not has_started and all(pod.node is None for pod in self.members)
 
     @property
@@ -309,10 +325,58 @@ class Gang(Struct, frozen=True, dict=True):
         """The UID of its object, without the names that its id may contain: see GangId."""
         return self.id.rpartition("/")[2]
 
-    @property
-    def arrival(self) -> tuple[int, str, str, GangId]:
-        """Its place in the order of creation."""
-        return (self.created, self.namespace, self.name, self.id)
+    @cached_property
+    def complete_since(self) -> int:
+        """When the last member came that its minimum needs, in seconds since the epoch; not before it was
+        created. While too few members without scheduling gates exist, when the newest one came."""
+        there = [pod for pod in self.members if not pod.gated and pod.phase is not PodPhase.FAILED]
+        times = sorted(pod.created for pod in there)
+        if not times:
+            return self.created
+        first = 0 if self.reserves else min(self.min_member, len(times)) - 1
+        if self.roles or self.subgroups:
+            first += bisect_left(
+                times[first:-1],
+                1,
+                key=lambda at: self.minimum.has_started_with([pod for pod in there if pod.created <= at]),
+            )
+        return max(self.created, times[first])
+
+    @cached_property
+    def is_complete(self) -> bool:
+        """Whether its minimum exists without members that have scheduling gates."""
+        there = [pod for pod in self.members if not pod.gated and pod.phase is not PodPhase.FAILED]
+        return self.minimum.has_started_with(there)
+
+    @cached_property
+    def is_gated(self) -> bool:
+        """Whether only scheduling gates keep its minimum from being complete."""
+        there = [pod for pod in self.members if pod.phase is not PodPhase.FAILED]
+        return not self.is_complete and self.minimum.has_started_with(there)
+
+    @cached_property
+    def by_uid(self) -> Mapping[PodUid, Pod]:
+        """The members by UID."""
+        return {pod.uid: pod for pod in self.members}
+
+    @cached_property
+    def placed_uids(self) -> tuple[tuple[RecordKind, tuple[PodUid, ...]], ...]:
+        """The members that count and have not ended, by kind."""
+        found: dict[RecordKind, list[PodUid]] = {}
+        for pod in self.members:
+            if pod.counts_for_gang and pod.phase is not PodPhase.SUCCEEDED:
+                found.setdefault(self.record_kinds[pod.uid], []).append(pod.uid)
+        return tuple((kind, tuple(found[kind])) for kind in sorted(found))
+
+    @cached_property
+    def has_deleting(self) -> bool:
+        """Whether members are being deleted."""
+        return any(pod.deleting for pod in self.members)
+
+    @cached_property
+    def record_kinds(self) -> Mapping[PodUid, RecordKind]:
+        """The kind of each member in its record."""
+        return record_kinds(self.members)
 
     @cached_property
     def digest(self) -> bytes:

@@ -15,6 +15,7 @@ from phalanx.model.names import NO_QUEUE, GangId, NodeName, PodUid, QueueName, S
 from phalanx.model.pods import AffinityTerms
 from phalanx.model.queues import PastUsage
 from phalanx.model.reasons import Verdict
+from phalanx.model.records import GangRecord, RecordKind
 from phalanx.model.resources import NONE, Resources
 
 
@@ -177,6 +178,23 @@ class GangComposition(Struct, frozen=True):
     """Where capacity was last held for missing members."""
 
 
+class SeenMembers(Struct, frozen=True):
+    """What this leader saw of the members of a gang that has a record."""
+
+    placed: tuple[tuple[RecordKind, tuple[PodUid, ...]], ...] = ()
+    """The members that were on nodes, or were placed by the last cycle, by kind."""
+    evicted: tuple[PodUid, ...] = ()
+    """Those of which it has decided the eviction for another gang, or the release."""
+    dropped: tuple[PodUid, ...] = ()
+    """Pods that still exist and that the record does not count any more."""
+    awaited: tuple[tuple[RecordKind, tuple[int, ...]], ...] = ()
+    """For lost members that no waiting pod replaces, since when."""
+    has_launched: bool = False
+    """Whether a pod without devices has gone before the starts of its queue."""
+    absent_since: int = 0
+    """Since when the gang has no pods at all, 0 if it has some."""
+
+
 class Avoided(Struct, frozen=True):
     """A node that a gang avoids."""
 
@@ -308,6 +326,14 @@ class Memory(Struct, frozen=True):
     compositions: Mapping[GangId, GangComposition] = {}
     """Composition of started gangs. Rebuilt; missing members of an incomplete gang are assumed to be like its
     other members, or as its roles declare, and their capacity hold starts again."""
+
+    records: Mapping[GangId, GangRecord] = {}
+    """Records of gangs, as far as this leader knows them. Read from the cluster, where they are written; what
+    is written may be older."""
+
+    seen_members: Mapping[GangId, SeenMembers] = {}
+    """What is known of members beside the records. Lost: a member that was moved to another gang, or whose
+    bind has failed, then counts as lost; and lost members are awaited from then on."""
 
     avoided: Mapping[GangId, Mapping[NodeName, Avoided]] = {}
     """Nodes on which a gang failed. Rebuilt from failed pods that still exist."""

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from phalanx.model.attach_limits import NodeDrivers
 from phalanx.model.devices.cluster import NO_DEVICES, ClusterDevices
@@ -12,6 +13,7 @@ from phalanx.model.names import GangId, NodeName, PodUid, QueueName
 from phalanx.model.nodes import NodeState, NominatedPods
 from phalanx.model.pods import AffinityTerms, Term, VolumeClaim, WeightedPodTerm
 from phalanx.model.queues import Queue
+from phalanx.model.records import GangRecord
 from phalanx.model.resources import Resources
 from phalanx.model.selectors import labels_match
 from phalanx.model.static_volumes import StaticVolume
@@ -161,3 +163,24 @@ class Snapshot(Struct, frozen=True):
 
     node_annotations: tuple[str, ...] | None = None
     """Keys of the annotations that were kept on nodes; None for all."""
+
+    def record_of(self, gang: Gang) -> GangRecord | None:
+        """The record of a gang: what this leader knows, else what is written.
+
+        If no member has a node, what is written may be a start of which no bind was sent: nothing is lost.
+        """
+        known, written = self.memory.records.get(gang.id), gang.record
+        if known is not None or written is None or any(pod.node is not None for pod in gang.members):
+            return known or written
+        return replace(written, placed=())
+
+    def queued_since(self, gang: Gang) -> int:
+        """Since when the gang is in line (s): since its minimum first existed without scheduling gates.
+
+        Without a record the creation of its pods tells it. A record without a time says that the gates were
+        seen: the gang is in line from now on.
+        """
+        record = self.record_of(gang)
+        if record is None:
+            return gang.complete_since
+        return record.queued_since or max(gang.complete_since, self.now // 1000)

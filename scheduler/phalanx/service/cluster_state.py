@@ -7,7 +7,17 @@ from typing import Any, Final, Generic, TypeVar
 import structlog
 
 from phalanx.cache.cache import Cache
-from phalanx.cache.events import Applied, Assumed, AwaitsDevices, Changes, Deleted, Event, Forgotten, Relisted
+from phalanx.cache.events import (
+    Applied,
+    Assumed,
+    AwaitsDevices,
+    Changes,
+    Deleted,
+    Event,
+    Forgotten,
+    Recorded,
+    Relisted,
+)
 from phalanx.deciders.port import Decider
 from phalanx.model.api.core import Node
 from phalanx.model.api.core import Pod as ApiPod
@@ -28,7 +38,7 @@ from phalanx.service.volcano_jobs import KINDS_OF_JOBS, VolcanoJobs
 _log = structlog.get_logger(__name__)
 
 _EVENTS_OF_OBJECTS: Final = (Applied, Deleted, Relisted)
-_DECIDED: Final = (Assumed, Forgotten, AwaitsDevices)
+_DECIDED: Final = (Assumed, Forgotten, AwaitsDevices, Recorded)
 _NODE_KINDS: Final = (Node.__name__, NodeResourceTopology.__name__)
 
 

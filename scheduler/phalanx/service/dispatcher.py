@@ -19,11 +19,12 @@ from phalanx.kube.evictor import Evictor
 from phalanx.limits import FAILED_NODES_KEPT
 from phalanx.model.api.devices import ResourceClaim
 from phalanx.model.decisions import Bind, CycleResult, Evict, Placement
-from phalanx.model.gangs import Gang, GangKind
-from phalanx.model.names import API_GROUP, GangId, NodeName
+from phalanx.model.gangs import Gang
+from phalanx.model.names import GangId, NodeName
 from phalanx.model.pods import BindBackoff
 from phalanx.service.bind_confirmations import BindConfirmations
 from phalanx.service.cluster_state import ClusterState
+from phalanx.service.gang_records import GangRecords, has_own_status
 from phalanx.service.gang_starts import GangStarts
 from phalanx.service.reporter import Reporter
 
@@ -44,6 +45,7 @@ class Dispatcher:
         retry: RetryConfig,
         starts: GangStarts,
         confirmations: BindConfirmations,
+        records: GangRecords,
     ) -> None:
         self._state = state
         self._binder = binder
@@ -52,6 +54,7 @@ class Dispatcher:
         self._clock = clock
         self._starts = starts
         self._confirmations = confirmations
+        self._records = records
         self.retry = retry
         """The delays in effect."""
 
@@ -61,6 +64,7 @@ class Dispatcher:
         Gangs are looked up before anything is assumed, because the cache derives each gang that changed
         again when it is next asked for.
         """
+        self._records.cycle_finished(result)
         self._reporter.cycle_finished(result)
         gangs = [self._state.cache.gang(placement.gang) for placement in result.placements]
         for placement, gang in zip(result.placements, gangs, strict=True):
@@ -138,6 +142,6 @@ class Dispatcher:
 
 def _pod_group(gang: Gang | None) -> PodGroupRef | None:
     """Return the PodGroup object of a gang, if it has one in whose status a placement is recorded."""
-    if gang is None or gang.kind is not GangKind.POD_GROUP or gang.dialect != API_GROUP:
+    if gang is None or not has_own_status(gang):
         return None
     return PodGroupRef(namespace=gang.namespace, name=gang.name, uid=gang.id)

@@ -8,3 +8,6 @@ minute."""
 
 CONFIG_BYTES_MAX: Final = 1 << 20
 """Bytes of a configuration file: a ConfigMap holds no more."""
+
+RECORDS_OF_ABSENT_KEPT_S: Final = 600.0
+"""Seconds that a new leader keeps records of gangs without pods: as long as lost members count."""

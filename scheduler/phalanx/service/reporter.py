@@ -43,6 +43,7 @@ from phalanx.model.workloads.job import JOB
 from phalanx.service import partial_admission, pod_group_status, queue_status
 from phalanx.service.awaited_devices import AwaitedDevices
 from phalanx.service.cluster_state import ClusterState
+from phalanx.service.gang_records import GangRecords
 from phalanx.service.pod_group_status import GangReport
 from phalanx.service.pod_messages import PodMessages
 from phalanx.service.tenant_names import TenantNames
@@ -68,12 +69,14 @@ class Reporter:
         context: WriteContext,
         *,
         state: ClusterState,
+        records: GangRecords,
         names: TenantNames,
         source: EventSource,
         none_due: asyncio.Event,
     ) -> None:
         """`source` is shown with events; `none_due` is set while no bind can be sent."""
         self._state = state
+        self._records = records
         self._names = names
         self._clock = context.clock
         self._reports: dict[GangId, GangReport] = {}
@@ -265,11 +268,15 @@ class Reporter:
                 self._report(gang, self._reports.get(gang_id, _NO_REPORT))
 
     def _report_without_members(self, gang: GangId) -> None:
-        """Reset the status of a PodGroup whose pods are all gone."""
+        """Reset the status of a PodGroup whose pods are all gone, but its record."""
         group = self._state.objects.pod_group(gang)
-        if group is not None and group.status.counts not in (None, Counts()):
-            status = pod_group_status.status_without_members(group.status, now_ms=self._clock.now_ms())
-            self._status.pod_group(group, status)
+        if group is not None:
+            status = group.status
+            if status.counts not in (None, Counts()):
+                status = pod_group_status.status_without_members(status, now_ms=self._clock.now_ms())
+            status = self._records.in_status(gang, status, before=group.status)
+            if status != group.status:
+                self._status.pod_group(group, status)
         of_volcano = self._state.objects.pod_group_of(VOLCANO, gang)
         if isinstance(of_volcano, VolcanoPodGroup):
             self._report_job_without_pods(gang, of_volcano)
@@ -291,6 +298,7 @@ class Reporter:
         group = self._state.objects.pod_group(gang.id)
         if group is not None:
             status = pod_group_status.status_of(gang, report, before=group.status, now_ms=now_ms)
+            status = self._records.in_status(gang.id, status, before=group.status)
             self._status.pod_group(group, status)
         elif gang.dialect == COMPOSITE.name:
             for part in gangs_of_parts(gang):

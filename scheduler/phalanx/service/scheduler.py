@@ -19,7 +19,7 @@ from phalanx.kube.garbage_collection import GarbageCollection
 from phalanx.kube.leader_election import Identity, Leadership
 from phalanx.kube.reflector import WatchContext
 from phalanx.kube.writing import WriteContext
-from phalanx.limits import EVICT_STOP_GRACE_S, STOP_GRACE_S
+from phalanx.limits import EVICT_STOP_GRACE_S, REPORT_FLUSH_S, STOP_GRACE_S
 from phalanx.model.decisions import CycleResult
 from phalanx.model.names import GangId
 from phalanx.model.reasons import Verdict
@@ -31,6 +31,7 @@ from phalanx.service.cluster_state import ClusterState
 from phalanx.service.config_reload import ConfigFile, ConfigReload, Reloaded
 from phalanx.service.cycle_loop import CycleLoop
 from phalanx.service.dispatcher import Dispatcher
+from phalanx.service.gang_records import GangRecords
 from phalanx.service.gang_starts import GangStarts, WaitHistory
 from phalanx.service.reporter import Reporter
 from phalanx.service.tenant_names import TenantNames
@@ -95,9 +96,11 @@ class Scheduler:
         self._evictor = Evictor(context, objection=eviction_check.objection, message=names.eviction_message)
         self._placement_check = CachePlacementCheck(parts.cache, parts.config, parts.clock.now_ms)
         self._binder = Binder(context, self._binder_callbacks(parts))
+        self._records = GangRecords(context, state=self._state, namespace=parts.identity.lease_namespace)
         self._reporter = Reporter(
             context,
             state=self._state,
+            records=self._records,
             names=names,
             source=EventSource(controller=parts.controller, instance=parts.identity.name),
             none_due=self._binder.none_due,
@@ -116,6 +119,7 @@ class Scheduler:
             retry=parts.config.retry,
             starts=_starts(parts, clock),
             confirmations=confirmations,
+            records=self._records,
         )
         self._cycle_loop = CycleLoop(
             trigger=self._state.trigger,
@@ -219,11 +223,13 @@ class Scheduler:
 
     async def _lead(self, tasks: asyncio.TaskGroup, stop: asyncio.Event) -> None:
         await self._watcher.restart_and_sync(tasks)
+        await self._records.load()
         async with asyncio.TaskGroup() as work:
             workers = [
                 work.create_task(self._binder.run(), name="bind"),
                 work.create_task(self._evictor.run(), name="evict"),
                 work.create_task(self._reporter.run(), name="report"),
+                work.create_task(self._records.run(), name="record"),
             ]
             cycles = work.create_task(self._cycle_loop.run(), name="cycles")
             await stop.wait()
@@ -232,7 +238,7 @@ class Scheduler:
             await asyncio.gather(
                 self._binder.stop(within=STOP_GRACE_S), self._evictor.stop(within=EVICT_STOP_GRACE_S)
             )
-            await self._reporter.flush()
+            await asyncio.gather(self._reporter.flush(), self._records.flush(within=REPORT_FLUSH_S))
             for worker in workers:
                 worker.cancel()
 
@@ -243,6 +249,7 @@ class Scheduler:
             on_outcome=lambda placement, outcome: self._dispatcher.handle_outcome(placement, outcome),
             try_acquire=lambda pod: self._reporter.try_acquire(pod),
             pod_group_version=lambda group: self._state.objects.version(GangId(group.uid)),
+            when_recorded=lambda placement, resume: self._records.when_stored(placement, resume),
             unbound_claims=parts.cache.unbound_claims,
             awaited_claims=parts.cache.awaited_claims,
             on_awaited=lambda placement, why: self._dispatcher.devices_awaited(placement, why),

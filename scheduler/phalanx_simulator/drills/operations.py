@@ -95,6 +95,28 @@ def _create_gang(world: World) -> Callable[[], bool]:
     return lambda: _all_run(world)
 
 
+def _create_job(world: World) -> Callable[[], bool]:
+    """A Job without a PodGroup, whose record is not in a status."""
+    whole = job(NAME, members=GANG, requests={CPU: "4", GPU: "1"})
+    whole["spec"]["backoffLimit"] = 1000
+    world.create([whole])
+    return lambda: _job_runs(world)
+
+
+async def _running_job(world: World) -> None:
+    await settled(world)
+    is_done = _create_job(world)
+    async with asyncio.timeout(60):
+        while not is_done():
+            await asyncio.sleep(0.5)
+    await asyncio.sleep(SETTLE_S)
+
+
+def _delete_a_member_of_the_job(world: World) -> Callable[[], bool]:
+    _delete(world, _members(world)[0])
+    return lambda: _job_runs(world)
+
+
 async def _keeps_running(world: World) -> str | None:
     """No running member is evicted again."""
     before = _bound(world)
@@ -187,6 +209,10 @@ def _all_run(world: World) -> bool:
     return run_of(world, NAME) == GANG
 
 
+def _job_runs(world: World) -> bool:
+    return sum(1 for pod in _members(world) if pod["status"].get("phase") == "Running") == GANG
+
+
 def run_of(world: World, group: str) -> int:
     """How many pods of a group run."""
     return len(running_pods(world, group))
@@ -238,6 +264,9 @@ OPERATIONS: Final = (
         _keeps_running,
     ),
     Operation("partial-release", settled, _create_gang_that_gets_stuck, within_s=300.0),
+    Operation("job-bound", settled, _create_job, within_s=120.0),
+    Operation("job-member-lost", _running_job, _delete_a_member_of_the_job, within_s=120.0),
 )
 """A gang is bound; it loses a member; it loses a node, and its pods are replaced or the gang is restarted; a
-member fails and the gang is restarted, with the failed pod kept or removed; a gang stays partly bound."""
+member fails and the gang is restarted, with the failed pod kept or removed; a gang stays partly bound. A Job
+without a PodGroup is bound, and loses a member."""

@@ -86,4 +86,4 @@ def _sort_of(path: str) -> str:
 
 
 _WATCHED: Final = tuple(f"/{KINDS[name].plural}" for name in WATCHED_KINDS if not KINDS[name].optional)
-_WRITTEN: Final = ("/leases", "/events", "/podgroups", "/queues", "/pods", "/nodes")
+_WRITTEN: Final = ("/leases", "/configmaps", "/events", "/podgroups", "/queues", "/pods", "/nodes")

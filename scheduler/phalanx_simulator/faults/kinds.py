@@ -110,7 +110,7 @@ def _labels(site: Site) -> Values:
 _MINUTES: Final = 60.0
 WRITES: Final = (
     *("POST pods/binding", "PATCH pods", "DELETE pods", "PATCH podgroups", "PATCH queues"),
-    *("PATCH leases", "POST events"),
+    *("PATCH leases", "PATCH configmaps", "POST events"),
 )
 """Every kind of write that a scheduler sends, except the creation of its Lease, which happens once."""
 

@@ -1,6 +1,7 @@
 """S11, L6, L7, L8: processes keep running, one leads, it lists before it decides, and retries are bounded."""
 
 from collections import deque
+from typing import Final
 
 from phalanx.kube.leader_election import LostLease
 from phalanx.limits import LEASE_ATTEMPT_TIMEOUT_S
@@ -13,6 +14,7 @@ from phalanx_simulator.hosts.replica import Process
 from phalanx_simulator.invariants.bounds import FAILOVER_S, FIRST_CYCLE_S, REFUSED_BINDS_MAX
 from phalanx_simulator.invariants.calls import Call, Stage
 from phalanx_simulator.invariants.check import Check, CheckContext
+from phalanx_simulator.invariants.records import CONFIG_MAPS
 from phalanx_simulator.invariants.truth import Truth
 
 _MINUTE_S = 60.0
@@ -120,7 +122,8 @@ class LeaderExists(Check):
 
 
 class SyncedBeforeDeciding(Check):
-    """L7: a leader's first cycle comes after a complete list since it got the Lease.
+    """L7: a leader's first cycle comes after a complete list since it got the Lease, and after it read the
+    records of gangs.
 
     Optional kinds of other projects are not required.
     """
@@ -130,8 +133,13 @@ class SyncedBeforeDeciding(Check):
     def __init__(self, context: CheckContext, truth: Truth) -> None:
         super().__init__(context, truth)
         self._leads_since: dict[str, float] = {}
+        self._read_records_at: dict[str, float] = {}
 
     def on_call(self, call: Call) -> None:
+        if call.key.resource == CONFIG_MAPS and call.verb == "get" and call.stage is Stage.ANSWERED:
+            if (call.exchange.outcome or "") in _READ:
+                self._read_records_at[call.host] = call.exchange.sent_at
+            return
         if not call.is_lease or not call.is_write or call.stage is not Stage.ANSWERED or not call.answered_ok:
             return
         spec = call.body.get("spec") or {}
@@ -146,6 +154,12 @@ class SyncedBeforeDeciding(Check):
         late = [kind for kind in kinds if process.network.received.listed_at.get(kind, -1.0) < since]
         if late:
             self.violated(host, f"decided before it listed {', '.join(late)}")
+        if self._read_records_at.get(host, -1.0) < since:
+            self.violated(host, "decided before it read the records of gangs")
+
+
+_READ: Final = ("200", "404")
+"""Answers that say what the records are; there are none before the first start."""
 
 
 _RETRIABLE = ("401", "429")

@@ -86,7 +86,8 @@ class Preconditions(Check):
 
 _BY_UID: Final = ("pods", KINDS["NativePodGroup"].resource)
 _VERSIONED: Final = tuple(
-    KINDS[kind].resource for kind in ("PodGroup", "VolcanoPodGroup", "Queue", "Topology", "Lease")
+    KINDS[kind].resource
+    for kind in ("PodGroup", "VolcanoPodGroup", "Queue", "Topology", "Lease", "ConfigMap")
 )
 
 

@@ -455,6 +455,7 @@ def test_the_rights_are_those_of_the_roles() -> None:
     assert Right("", "pods/binding", "create") in wanted
     assert Right("coordination.k8s.io", "leases", "patch", "own", "phalanx") in wanted
     assert Right("coordination.k8s.io", "leases", "create", "own") in wanted
+    assert Right("", "configmaps", "patch", "own", "phalanx-records") in wanted
     assert len(wanted) == sum(
         len(rule["apiGroups"]) * len(rule["resources"]) * len(rule["verbs"])
         for role in roles()

@@ -86,7 +86,8 @@ class Backlogs:
                 del self._others[gang.id]
         for gang in new.values():
             if gang.is_untouched:
-                self._queue(gang.queue, snapshot).add(gang, memory.refusal_of(gang))
+                since = snapshot.queued_since(gang)
+                self._queue(gang.queue, snapshot).add(gang, since, memory.refusal_of(gang))
             else:
                 self._others[gang.id] = gang
         for name in [name for name, queue in self._queues.items() if not queue.entries]:
@@ -103,7 +104,8 @@ class Backlogs:
             if queue.is_strict is not _is_strict(name, snapshot):
                 del self._queues[name]
                 for entry in queue.entries.values():
-                    self._queue(name, snapshot).add(entry.gang, memory.refusal_of(entry.gang))
+                    since = snapshot.queued_since(entry.gang)
+                    self._queue(name, snapshot).add(entry.gang, since, memory.refusal_of(entry.gang))
 
     # --- bounds ---------------------------------------------------------------------------------------------
 

@@ -35,9 +35,10 @@ class Entry:
 
     __slots__ = ("gang", "group", "place", "pods", "refusal", "verdict")
 
-    def __init__(self, gang: Gang, *, is_strict: bool) -> None:
+    def __init__(self, gang: Gang, since: int, *, is_strict: bool) -> None:
         self.gang = gang
-        self.place: QueuePlace = (0 if is_strict else -gang.priority, *gang.arrival)
+        priority = 0 if is_strict else -gang.priority
+        self.place: QueuePlace = (priority, since, gang.namespace, gang.name, gang.id)
         self.pods = sum(1 for pod in gang.members if pod.is_waiting)
         self.refusal: Refusal | None = None
         self.group: Group | None = None
@@ -73,9 +74,9 @@ class QueueBacklog:
         self.verdicts: list[Verdict] | None = None
         """The last verdicts on the unschedulable gangs, in order; None if they were not listed yet."""
 
-    def add(self, gang: Gang, refusal: Refusal | None) -> None:
-        """Add a gang with its last refusal."""
-        entry = self.entries[gang.id] = Entry(gang, is_strict=self.is_strict)
+    def add(self, gang: Gang, since: int, refusal: Refusal | None) -> None:
+        """Add a gang that is in line since then (s), with its last refusal."""
+        entry = self.entries[gang.id] = Entry(gang, since, is_strict=self.is_strict)
         self._put(entry, refusal)
 
     def remove(self, gang: GangId) -> None:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from phalanx.framework.evictions import Beneficiary
 from phalanx.framework.minimum_members import MissingMembers
+from phalanx.framework.vacancies import Counts
 from phalanx.model.charges import own_charges, total_charges, total_requests
 from phalanx.model.gangs import Gang, kind_of
 from phalanx.model.names import PodUid
@@ -16,19 +17,26 @@ from phalanx.model.pods import Pod, without_affinity_state
 from phalanx.model.resources import Resources, sum_of
 
 START: Final = "start"
-"""The cause of a placement that starts a gang, for the first time or again."""
+"""The cause of a placement that starts a gang, for the first time or again, or lets it grow."""
+
+REPLACE: Final = "replace"
+"""The cause of a placement of members that take the places of lost or reserved ones."""
 
 
 class Stage(IntEnum):
     """The order of demands among gangs of equal rank; smaller goes first."""
 
     REPAIR = 0
-    """Members that a gang lost, or that a partly bound gang still needs."""
+    """Members that take the places of lost ones, or for which capacity was placed with their gang."""
 
-    START = 1
-    """The whole minimum of a gang."""
+    LAUNCH = 1
+    """One pod without devices that the controller of a gang makes later, such as a launcher. It goes before
+    the starts of its own queue only."""
 
-    SURPLUS = 2
+    START = 2
+    """The whole minimum of a gang, or what a running gang needs to a higher minimum."""
+
+    SURPLUS = 3
     """Members beyond the minimum."""
 
 
@@ -55,6 +63,8 @@ class MemberChoice(Struct, frozen=True):
     """What a set of them must contain, unless subgroups are chosen too."""
     subgroups: tuple[str, ...] = ()
     """Outer subgroups that may start instead of the first ones, in the order of the attempts."""
+    places: Counts | None = None
+    """For a repair: the places that the members take."""
 
     @property
     def key(self) -> Hashable:

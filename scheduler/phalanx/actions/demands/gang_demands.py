@@ -1,19 +1,22 @@
-"""Derive the demands of a gang: first its missing minimum, then its surplus."""
+"""Derive the demands of a gang: lost members, what its minimum lacks beside them, then its surplus."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from phalanx.actions.demands.demand import START, Demand, MemberChoice, Stage, batches_of
+from phalanx.actions.demands.demand import REPLACE, START, Demand, MemberChoice, Stage, batches_of
+from phalanx.framework.member_records import MemberRecord, no_record_of
 from phalanx.framework.member_sets import first_sufficient
 from phalanx.framework.minimum_members import (
     MissingMembers,
     first_members,
+    missing_besides,
     placed_last,
     without_node,
 )
 from phalanx.framework.placeholders import placeholders
+from phalanx.framework.vacancies import may_take, taking
 from phalanx.model.dialects.known import how_to_lower_minimum
 from phalanx.model.gangs import (
     Gang,
@@ -28,6 +31,7 @@ from phalanx.model.gangs import (
 from phalanx.model.names import PodUid
 from phalanx.model.pods import Pod
 from phalanx.model.reasons import Objection, Reason
+from phalanx.model.records import record_kinds
 
 
 class _OuterSubgroups(Struct, frozen=True):
@@ -44,51 +48,106 @@ class _OuterSubgroups(Struct, frozen=True):
 
 
 def demands_of(
-    gang: Gang, can_run: Callable[[Pod], bool] = lambda pod: True
+    gang: Gang, record: MemberRecord, can_run: Callable[[Pod], bool] = lambda pod: True
 ) -> tuple[Demand, ...] | Objection:
     """The demands for the minimum and the surplus; an Objection if members of the minimum do not exist.
 
-    `can_run`: whether some node could take the pod. Members that no node can take are chosen last, the others
-    in the order of the gang: by priority, index and creation. If only some subgroups must start together, the
-    first complete ones do. Each other subgroup is placed whole later: as a repair while fewer than
-    minSubGroups have started, otherwise as surplus.
+    `record`: which places of members are free. A gang in which a recorded member counts needs repairs, then
+    what its minimum lacks beside them. Any other gang needs its whole minimum; that is a repair as well if
+    all of it takes the places of lost members. `can_run`: whether some node could take the pod. Members that
+    no node can take are chosen last, the others in the order of the gang: by priority, index and creation. If
+    only some subgroups must start together, the first complete ones do. Each other subgroup is placed whole
+    later: for the minimum while fewer than minSubGroups have started, otherwise as surplus.
     """
     waiting, counted = _waiting(gang), _counted(gang)
     unfit = without_node(waiting, can_run)
     ready = placed_last(waiting, unfit)
-    started = gang.started or gang.minimum.has_started_with(counted)
     outer = _outer_subgroups(gang, ready, counted, unfit)
-    names = outer.started if started else _first_sufficient(gang, outer, [*ready, *counted])
-    inside = members_within(ready, gang.subgroups, names)
-    missing = _missing(gang, names, counted)
-    pool = [*inside, *placeholders(gang, inside)] if gang.reserves and not started else inside
-    choose = first_members if started else first_sufficient
-    chosen = choose(pool, missing, gang.subgroups)
-    if all(pod.is_placeholder for pod in chosen):
-        pool, chosen = inside, choose(inside, missing, gang.subgroups)
-    if not started:
-        objection = _subgroups_missing(gang, outer, ready, counted) or _shortage(gang, chosen, missing)
-        if objection:
-            return objection
-    ids = {pod.uid for pod in chosen}
-    surplus = [pod for pod in inside if pod.uid not in ids]
-    late = [name for name in outer.complete if name not in names]
-    lost = max(0, gang.min_subgroups - len(names)) if started else 0
-    subgroups = () if started else _subgroup_choices(gang, outer, names, ready, unfit)
-    minimum = _minimum(gang, chosen, started=started)
     demands = (
-        _with_choice(minimum, ready if subgroups else pool, missing, subgroups, unfit),
-        *(_subgroup(gang, name, ready, Stage.REPAIR, unfit) for name in late[:lost]),
-        _surplus(gang, surplus),
-        *(_subgroup(gang, name, ready, Stage.SURPLUS, unfit) for name in late[lost:]),
+        _demands_of_running(gang, record, ready, outer, unfit)
+        if record.is_running
+        else _demands_of_start(gang, record, ready, outer, unfit)
     )
-    demands = tuple(demand for demand in demands if demand.batches)
-    return demands or _incomplete_subgroup(gang, ready, counted) or ()
+    if isinstance(demands, Objection):
+        return demands
+    wanted = tuple([demand for demand in demands if demand.batches])
+    return wanted or _incomplete_subgroup(gang, ready, counted) or ()
 
 
-def with_all_choices(demand: Demand) -> Demand:
+def _demands_of_start(
+    gang: Gang,
+    record: MemberRecord,
+    ready: Sequence[Pod],
+    outer: _OuterSubgroups,
+    unfit: Collection[PodUid],
+) -> list[Demand] | Objection:
+    """The whole minimum, then the surplus."""
+    counted = _counted(gang)
+    again = [pod for pod in ready if pod.uid in record.repairs]
+    names = _first_sufficient(gang, outer, [*(again or ready), *counted])
+    inside = members_within(again or ready, gang.subgroups, names)
+    missing = _missing(gang, names, counted)
+    pool = [*inside, *placeholders(gang, inside)] if gang.reserves else inside
+    chosen = first_sufficient(pool, missing, gang.subgroups)
+    if all(pod.is_placeholder for pod in chosen):
+        pool, chosen = inside, first_sufficient(inside, missing, gang.subgroups)
+    stage = Stage.REPAIR if again and _take_places(chosen, record) else Stage.START
+    if again and stage is Stage.START:
+        return _demands_of_start(gang, no_record_of(gang), ready, outer, unfit)
+    objection = _subgroups_missing(gang, outer, ready, counted) or _shortage(gang, chosen, missing)
+    if objection:
+        return objection
+    choices = _subgroup_choices(gang, outer, names, again or ready, unfit)
+    minimum = _start(gang, chosen, stage)
+    ids = {pod.uid for pod in chosen}
+    surplus = [pod for pod in members_within(ready, gang.subgroups, names) if pod.uid not in ids]
+    late = [name for name in outer.complete if name not in names]
+    return [
+        _with_choice(minimum, again or ready if choices else pool, missing, choices, unfit),
+        _surplus(gang, surplus),
+        *(_subgroup(gang, name, ready, Stage.SURPLUS, unfit) for name in late),
+    ]
+
+
+def _take_places(pods: Sequence[Pod], record: MemberRecord) -> bool:
+    """Whether all these members, and members to come, take places of lost or reserved ones."""
+    kinds = record_kinds(pods)
+    return bool(pods) and len(taking(pods, kinds, record.places)) == len(pods)
+
+
+def _demands_of_running(
+    gang: Gang,
+    record: MemberRecord,
+    ready: Sequence[Pod],
+    outer: _OuterSubgroups,
+    unfit: Collection[PodUid],
+) -> list[Demand]:
+    """Repairs, what the minimum lacks beside them, then the surplus."""
+    names, counted = outer.started, _counted(gang)
+    inside = members_within(ready, gang.subgroups, names)
+    replacing = record.replacing(ready)
+    missing = _missing(gang, names, counted)
+    able = {pod.uid for pod in replacing}
+    repairs = first_members([pod for pod in inside if pod.uid in able], missing, gang.subgroups)
+    repaired = {pod.uid for pod in repairs}
+    others = [pod for pod in inside if pod.uid not in repaired]
+    growth = first_members(others, missing_besides(repairs, missing, gang.subgroups), gang.subgroups)
+    grown = {pod.uid for pod in growth}
+    late = [name for name in outer.complete if name not in names]
+    late.sort(key=lambda name: not all(pod.uid in able for pod in _pods_of_subgroup(gang, name, ready)))
+    needed = late[: max(0, gang.min_subgroups - len(names))]
+    return [
+        _repair(gang, repairs, inside, missing, record, unfit),
+        *(_subgroup(gang, name, ready, Stage.REPAIR, unfit, able) for name in needed),
+        _growth(gang, growth, record),
+        _surplus(gang, [pod for pod in others if pod.uid not in grown]),
+        *(_subgroup(gang, name, ready, Stage.SURPLUS, unfit) for name in late[len(needed) :]),
+    ]
+
+
+def with_all_choices(demand: Demand, record: MemberRecord) -> Demand:
     """The demand to start, with the choice among all members, those too that no node can take now."""
-    found = demands_of(demand.gang) if demand.cause == START else ()
+    found = demands_of(demand.gang, record) if demand.cause == START and not record.is_running else ()
     if isinstance(found, Objection) or not found or found[0].cause != START:
         return demand
     return found[0]
@@ -104,7 +163,7 @@ def start_demand(gang: Gang, names: Sequence[str], ready: Sequence[Pod]) -> Dema
     chosen = first_sufficient(inside, missing, gang.subgroups)
     if len(names) < gang.min_subgroups or _shortage(gang, chosen, missing) is not None:
         return None
-    return _with_choice(_minimum(gang, chosen, started=False), inside, missing)
+    return _with_choice(_start(gang, chosen), inside, missing)
 
 
 def minimums_demand(gang: Gang, names: Sequence[str], ready: Sequence[Pod]) -> Demand:
@@ -112,7 +171,7 @@ def minimums_demand(gang: Gang, names: Sequence[str], ready: Sequence[Pod]) -> D
     inside = members_within(ready, gang.subgroups, names)
     missing = MissingMembers(0, subgroups=_missing(gang, names, _counted(gang)).subgroups)
     chosen = first_sufficient(inside, missing, gang.subgroups)
-    return _with_choice(_minimum(gang, chosen, started=False), inside, missing)
+    return _with_choice(_start(gang, chosen), inside, missing)
 
 
 def _with_choice(
@@ -278,24 +337,70 @@ def _members_missing(message: str, how_to_lower: str) -> Objection:
 # --- the demands --------------------------------------------------------------------------------------------
 
 
-def _minimum(gang: Gang, chosen: Sequence[Pod], *, started: bool) -> Demand:
-    if started:
-        return Demand(gang, Stage.REPAIR, "replace", batches_of(gang, chosen, whole=False))
-    stage = Stage.REPAIR if gang.active else Stage.START
+def _start(gang: Gang, chosen: Sequence[Pod], stage: Stage = Stage.START) -> Demand:
     return Demand(gang, stage, START, batches_of(gang, chosen, whole=True))
 
 
-def _subgroup(gang: Gang, name: str, ready: Sequence[Pod], stage: Stage, unfit: Collection[PodUid]) -> Demand:
+def _repair(
+    gang: Gang,
+    repairs: Sequence[Pod],
+    inside: Sequence[Pod],
+    missing: MissingMembers,
+    record: MemberRecord,
+    unfit: Collection[PodUid],
+) -> Demand:
+    """The demand for these members; others that may take the same places are a choice."""
+    demand = Demand(gang, Stage.REPAIR, REPLACE, batches_of(gang, repairs, whole=False))
+    places = record.places
+    others = [pod for pod in inside if any(may_take(gang.record_kinds[pod.uid], place) for place in places)]
+    most = replace(missing, members=min(missing.members, len(repairs)))
+    found = _with_choice(demand, others, most, unfit=unfit)
+    return found if found.choice is None else replace(found, choice=replace(found.choice, places=places))
+
+
+def _growth(gang: Gang, pods: Sequence[Pod], record: MemberRecord) -> Demand:
+    """The demand for what the minimum of a running gang lacks that it never had: a start of these pods."""
+    is_launch = (
+        len(pods) == 1
+        and bool(gang.workload)
+        and not record.seen.has_launched
+        and not any("/" in name for name, _ in gang.record_kinds[pods[0].uid][2])
+    )
+    return _start(gang, pods, Stage.LAUNCH if is_launch else Stage.START)
+
+
+def _pods_of_subgroup(gang: Gang, name: str, ready: Sequence[Pod]) -> list[Pod]:
     """The whole minimum of an outer subgroup and of the subgroups inside it."""
     outer = outer_subgroups(gang.subgroups)
     pods = [pod for pod in ready if outer.get(pod.subgroup) == name]
-    minimums = missing_by_subgroup((), gang.subgroups)
+    return first_sufficient(pods, _minimums_of(gang, name), gang.subgroups)
+
+
+def _minimums_of(gang: Gang, name: str) -> MissingMembers:
+    outer, minimums = outer_subgroups(gang.subgroups), missing_by_subgroup((), gang.subgroups)
     own = {inner: count for inner, count in minimums.items() if outer[inner] == name}
-    missing = MissingMembers(0, subgroups=own)
-    batches = batches_of(gang, first_sufficient(pods, missing, gang.subgroups), whole=True)
-    cause = "replace" if stage is Stage.REPAIR else "surplus"
-    demand = Demand(gang, stage, cause, batches, outer_subgroup=name)
-    return _with_choice(demand, pods, missing, unfit=unfit)
+    return MissingMembers(0, subgroups=own)
+
+
+def _subgroup(
+    gang: Gang,
+    name: str,
+    ready: Sequence[Pod],
+    stage: Stage,
+    unfit: Collection[PodUid],
+    able: Collection[PodUid] = (),
+) -> Demand:
+    """The demand for a whole outer subgroup. It is a repair only if all its pods are `able` to be one."""
+    chosen = _pods_of_subgroup(gang, name, ready)
+    if stage is Stage.REPAIR and not all(pod.uid in able for pod in chosen):
+        stage = Stage.START
+    cause = {Stage.REPAIR: REPLACE, Stage.START: START}.get(stage, "surplus")
+    demand = Demand(gang, stage, cause, batches_of(gang, chosen, whole=True), outer_subgroup=name)
+    if stage is Stage.REPAIR:
+        return demand
+    outer = outer_subgroups(gang.subgroups)
+    pods = [pod for pod in ready if outer.get(pod.subgroup) == name]
+    return _with_choice(demand, pods, _minimums_of(gang, name), unfit=unfit)
 
 
 def _surplus(gang: Gang, pods: Sequence[Pod]) -> Demand:

@@ -27,6 +27,7 @@ from phalanx.actions.limits import (
 )
 from phalanx.framework.member_sets import first_sufficient, next_sets
 from phalanx.framework.minimum_members import first_members, is_enough, missing_besides
+from phalanx.framework.vacancies import taking
 from phalanx.model.gangs import Kind, ancestor_chains, kind_of
 from phalanx.model.pods import Pod
 from phalanx.solver.problem import Placed
@@ -163,6 +164,9 @@ def substitutes(demand: Demand, placed: Sequence[Pod], refused: Sequence[Pod]) -
     kinds, there = {kind_of(pod) for pod in refused}, {pod.uid for pod in placed}
     others = [pod for pod in choice.members if pod.uid not in there and kind_of(pod) not in kinds]
     missing = missing_besides(placed, choice.missing, parts)
+    if choice.places is not None:
+        kinds_in_record = demand.gang.record_kinds
+        others = taking([*placed, *others], kinds_in_record, choice.places)[len(placed) :]
     waiting = {pod.uid for pod in refused}
     pods = [pod for pod in first_members([*others, *refused], missing, parts) if pod.uid not in waiting]
     return replace(demand, batches=batches_of(demand.gang, pods, whole=False), choice=None) if pods else None

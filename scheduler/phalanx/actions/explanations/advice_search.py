@@ -174,10 +174,10 @@ class AdviceSearch:
         """A minimum of the pods that fit; else one with pods of each role and subgroup with a minimum."""
         if self._fitting is None:
             return
-        yield from gang_changes.lower_minimum(self._demand, self._fitting.pods, self._fits)
+        yield from gang_changes.lower_minimum(self._session, self._demand, self._fitting.pods, self._fits)
         smallest = gang_changes.smallest_minimum(self._demand)
         pods = self._trials.most(Change(smallest, is_empty=self._is_empty))
-        yield from gang_changes.lower_minimum(self._demand, pods, self._fits)
+        yield from gang_changes.lower_minimum(self._session, self._demand, pods, self._fits)
 
     def _added_nodes(self) -> Iterator[Action]:
         if self._conflict.is_about_nodes:

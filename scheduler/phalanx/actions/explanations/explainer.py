@@ -171,7 +171,8 @@ class Explainer:
 
     def _diagnose_unavailable_nodes(self, demand: Demand, found: Diagnosis) -> Diagnosis | None:
         """A diagnosis if the demand fits the empty cluster with all nodes available."""
-        place, anyone = self._place_on_all_nodes, with_all_choices(demand)
+        record, place = self._session.records.of(demand.gang), self._place_on_all_nodes
+        anyone = with_all_choices(demand, record)
         if place(demand) is None and start_with_others(anyone, place) is None:
             return None
         available = self._relaxed.session_with_all_nodes(demand)

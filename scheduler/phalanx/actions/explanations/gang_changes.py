@@ -117,7 +117,7 @@ def _wider(level: str, levels: Sequence[str]) -> Sequence[str]:
 # --- minimum and preemption ---------------------------------------------------------------------------------
 
 
-def lower_minimum(demand: Demand, fitting: Sequence[Pod], fits: Fits) -> Iterator[Action]:
+def lower_minimum(session: Session, demand: Demand, fitting: Sequence[Pod], fits: Fits) -> Iterator[Action]:
     """The minimum that the gang reaches if these pods start."""
     gang = demand.gang
     if not fitting or not _may_lower(demand):
@@ -129,7 +129,8 @@ def lower_minimum(demand: Demand, fitting: Sequence[Pod], fits: Fits) -> Iterato
     parts = {each.name: by_part[each.name] for each in gang.subgroups if by_part[each.name] < each.min_member}
     is_lower = len(there) < gang.min_member and all((*roles.values(), *parts.values()))
     action = advice.LowerMinimum(len(there), roles, parts, how_to_lower_minimum(gang))
-    found = demands_of(_with_minimum(gang, action)) if is_lower else ()
+    record = session.records.of(gang)
+    found = demands_of(_with_minimum(gang, action), record) if is_lower else ()
     if isinstance(found, Objection) or not found or not found[0].is_whole:
         return
     those = replace(found[0], batches=batches_of(gang, fitting, whole=True), choice=None)

@@ -173,7 +173,8 @@ def may_still_be_evicted(gang: Gang, beneficiary: Gang, session: Session) -> boo
     For a victim of another queue, shares are not compared again: its own eviction changes them.
     """
     until = session.hooks.protected_until(gang, beneficiary)
-    if until >= NEVER or (gang.is_finishing and until > session.snapshot.now):
+    is_finishing = session.records.of(gang).record.finishing_since > 0
+    if until >= NEVER or (is_finishing and until > session.snapshot.now):
         return False
     return gang.queue != beneficiary.queue or session.hooks.may_evict(
         gang, Beneficiary(beneficiary, requested={})

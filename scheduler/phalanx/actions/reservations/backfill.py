@@ -299,7 +299,8 @@ def _request(gang: Gang, usage: Usage) -> Beneficiary:
 
 def _still_waits(gang: Gang, session: Session) -> bool:
     """Whether it is to start whole, may be tried in this cycle, and its queue reserves starts."""
-    waits = any(pod.is_waiting for pod in gang.members) and not gang.active and not gang.started
+    counted = [pod for pod in gang.members if pod.counts_for_gang]
+    waits = any(pod.is_waiting for pod in gang.members) and not gang.minimum.is_reached(counted)
     is_refused = session.gang_state(gang) is not GangState.UNTRIED
     return waits and not is_refused and _backfill_of(session, gang.queue) is not Backfill.NONE
 

@@ -1,9 +1,10 @@
-"""Hold capacity for the lost members of started gangs that are below their minimum.
+"""Hold capacity for the lost and reserved members of gangs that are below their minimum.
 
 While the pods that will replace lost members do not exist yet, placeholders of the same shape are placed for
 them like repairs: before starts of the same and of lower rank, in every queue. They are never bound; they
-only hold capacity. A hold ends when the gang is complete or deleted, or when it expires. A gang that reserves
-capacity holds what its roles declare in the same way, from its start until its members exist.
+only hold capacity. Only members that the record of the gang counts are lost or reserved: nothing is held for
+members that never were placed. A hold ends when the gang is complete or deleted, or when it expires. A gang
+that reserves capacity holds in the same way what was placed with it, from its start until its members exist.
 
 Placeholders ask for devices as the claims of the lost members did. Those that cannot have any hold the rest
 of the capacity. A member that has ended may lose its devices in the cluster state before it is seen to have
@@ -14,7 +15,8 @@ are all being deleted. If all members have failed and none is recreated, the hol
 is held for a pod without a group, since its replacement is another gang.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -23,14 +25,17 @@ from msgspec.structs import replace
 from phalanx.actions import formatting
 from phalanx.actions.demands.demand import START, Demand, Stage, batches_of
 from phalanx.actions.reservations.held_assignments import held_nodes
-from phalanx.framework.placeholders import missing_members, placeholder
+from phalanx.framework.minimum_members import needed_besides
+from phalanx.framework.placeholders import placeholder, vacant_members
 from phalanx.framework.session import Session
+from phalanx.framework.vacancies import Counts, missing_from, untaken
 from phalanx.limits import CAPACITY_HOLD_MS, CAPACITY_HOLD_WITHOUT_MEMBERS_MS
-from phalanx.model.gangs import Gang, GangKind, MemberCount, kind_of
+from phalanx.model.gangs import Gang, MemberCount, kind_of
 from phalanx.model.memory import GangComposition
 from phalanx.model.names import GangId, NodeName, ShapeKey
 from phalanx.model.pods import Pod, PodShape, Requirement, Term
 from phalanx.model.reasons import Objection, Reason
+from phalanx.model.records import record_kinds
 
 CAUSE: Final = "hold"
 """The cause of demands of placeholders."""
@@ -54,9 +59,9 @@ def find(session: Session) -> CapacityHolds:
     now = session.snapshot.now
     compositions: dict[GangId, GangComposition] = {}
     for gang in session.gangs.values():
-        if gang.kind is GangKind.POD or gang.id in session.preempted:
+        if gang.id in session.preempted:
             continue
-        if _has_started(gang) and not _is_ending(gang):
+        if _has_started(gang) and session.records.of(gang).is_placed and not _is_ending(gang):
             compositions[gang.id] = _review(gang, session)
     ends = {
         gang: known.since + _hold_ms(session.gangs[gang])
@@ -141,7 +146,7 @@ def _complete(members: tuple[MemberCount, ...], known: GangComposition | None) -
 
 
 def demand_of(
-    gang: Gang, composition: GangComposition, demanded: Iterable[Pod], session: Session
+    gang: Gang, composition: GangComposition, demanded: Collection[Pod], session: Session
 ) -> Demand | None:
     """A demand of placeholders for the members that the minimum lacks beyond the demanded pods, if any."""
     lacking = _lacking(gang, composition, demanded, session)
@@ -172,21 +177,28 @@ def expiry_objection(gang: Gang, composition: GangComposition, session: Session)
 
 
 def _lacking(
-    gang: Gang, composition: GangComposition, demanded: Iterable[Pod], session: Session
+    gang: Gang, composition: GangComposition, demanded: Collection[Pod], session: Session
 ) -> Sequence[Pod]:
-    deprived = session.devices.members.deprived(gang)
+    deprived, record = session.devices.members.deprived(gang), session.records.of(gang)
     counted = [pod for pod in gang.members if pod.counts_for_gang]
-    there = [*(pod for pod in counted if pod.uid not in deprived), *demanded]
-    parts = missing_members(gang, there, composition.members, session.devices.members.of(there))
     ended = [pod for pod in counted if pod.uid in deprived]
+    there = [*(pod for pod in counted if pod.uid not in deprived), *demanded]
+    kinds = record_kinds([*gang.members, *(pod for pod in demanded if pod.is_placeholder)])
+    gone: Counts = record.places
+    if ended:
+        present = [kinds[pod.uid] for pod in counted if pod.uid not in deprived]
+        gone = Counter(missing_from(record.record.bound, present)) + Counter(record.reserved)
+    free = untaken([kinds[pod.uid] for pod in demanded], gone)
+    parts = vacant_members(gang, there, composition.members, session.devices.members.of(there), free)
+    pods = [placeholder(gang, str(index), part) for index, part in enumerate(parts)]
+    claims = {pod.uid: part.claims for pod, part in zip(pods, parts, strict=True)}
     found = []
-    for index, part in enumerate(parts):
-        pod = placeholder(gang, str(index), part)
+    for pod in needed_besides(gang, there, pods):
         same = next((each for each in ended if kind_of(each) == kind_of(pod)), None)
         if same is not None and same.node is not None:
             ended.remove(same)
             pod = _for_devices_only(pod, same.node)
-        found.append(session.devices.needs.with_claims(pod, part.claims, gang.queue))
+        found.append(session.devices.needs.with_claims(pod, claims[pod.uid], gang.queue))
     return found
 
 

@@ -18,6 +18,7 @@ from phalanx.cli.manifests.documents import Document, parse, read_sources
 from phalanx.cli.manifests.findings import Finding, shown
 from phalanx.cli.manifests.kubernetes_rules import violations
 from phalanx.cli.manifests.schemas import schema_of
+from phalanx.model.api.config_maps import ConfigMap
 from phalanx.model.api.core import PriorityClass
 from phalanx.model.api.kinds import (
     KINDS,
@@ -33,6 +34,7 @@ from phalanx.model.api.unknown_fields import names_unknown_fields, with_unknown_
 from phalanx.model.api.workloads import WorkloadObject
 from phalanx.model.dialects.queues import QUEUE_DIALECTS, QueueDialectName
 from phalanx.model.names import API_GROUP
+from phalanx.model.stored_records import RECORDS_NAME
 from phalanx.model.workloads.known import KNOWN, SINGLE_VERSIONS, WorkloadKinds
 
 _READ: Final = [KINDS[name] for name in READ_KINDS if name not in OF_STATUSES]
@@ -185,6 +187,8 @@ def kind_of(document: Document, workloads: WorkloadKinds = KNOWN) -> Kind | None
     name = workloads.of_owner(document.api_version, document.kind)
     if name in workloads.by_name and name not in KINDS:
         return kind_named(name, workloads)
+    if _holds_records(document):
+        return KINDS[ConfigMap.__name__]
     if document.kind in _BY_API_NAME:
         return _own_kind(document, _BY_API_NAME[document.kind])
     close = [name for name in _BY_API_NAME if name.lower() == document.kind.lower()]
@@ -193,6 +197,13 @@ def kind_of(document: Document, workloads: WorkloadKinds = KNOWN) -> Kind | None
         expected = close[0] if close else "PodGroup, Queue or Topology"
         raise _wrong(document, "kind", expected, shown(document.kind))
     return None
+
+
+def _holds_records(document: Document) -> bool:
+    """Whether it is the one ConfigMap that decisions depend on."""
+    metadata = document.value.get("metadata")
+    is_named = isinstance(metadata, dict) and metadata.get("name") == RECORDS_NAME
+    return is_named and (document.api_version, document.kind) == ("v1", ConfigMap.__name__)
 
 
 def _own_kind(document: Document, kinds: Sequence[Kind]) -> Kind | None:

@@ -78,6 +78,6 @@ def rank(gang: Gang) -> tuple[int, int, int, str]:
     return (
         -gang.priority,
         min(began, default=_NOT_RUNNING),
-        gang.created,
+        gang.complete_since,
         gang.uid,
     )

@@ -5,6 +5,7 @@ from typing import Final
 from msgspec import Struct
 
 from phalanx.model.api import core
+from phalanx.model.api.config_maps import ConfigMap
 from phalanx.model.api.devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from phalanx.model.api.kai import KaiPodGroup, KaiQueue, KaiTopology
 from phalanx.model.api.native_pod_groups import CompositePodGroup, NativePodGroup
@@ -33,6 +34,7 @@ KubeObject = (
     | CSIStorageCapacity
     | VolumeAttachment
     | core.Lease
+    | ConfigMap
     | NodeResourceTopology
     | ResourceClaim
     | DeviceClass
@@ -127,6 +129,7 @@ _ALL = (
     Kind(core.PodDisruptionBudget, "policy/v1", "poddisruptionbudgets", namespaced=True),
     Kind(core.StorageClass, "storage.k8s.io/v1", "storageclasses", namespaced=False),
     Kind(core.Lease, "coordination.k8s.io/v1", "leases", namespaced=True),
+    Kind(ConfigMap, "v1", "configmaps", namespaced=True),
     Kind(
         NodeResourceTopology,
         "topology.node.k8s.io/v1alpha2",
@@ -197,7 +200,10 @@ _WORKLOADS = tuple(_kind_of_workload(kind) for kind in WORKLOADS.values())
 KINDS: Final = {kind.name: kind for kind in (*_ALL, *_DEVICES, *_STORAGE, *_QUEUES, *_WORKLOADS)}
 """Kind name -> Kind."""
 
-WATCHED_KINDS: Final = tuple(kind.name for kind in _ALL if kind.name != "Lease")
+OWN_KINDS: Final = (core.Lease.__name__, ConfigMap.__name__)
+"""Kinds of which the scheduler reads one object each, of its own."""
+
+WATCHED_KINDS: Final = tuple(kind.name for kind in _ALL if kind.name not in OWN_KINDS)
 """The kinds that are always listed and watched, in any order."""
 
 DEVICE_KINDS: Final = tuple(kind.name for kind in _DEVICES)

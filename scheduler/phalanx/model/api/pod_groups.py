@@ -258,6 +258,24 @@ class StartStatus(ApiStruct, frozen=True, omit_defaults=False):
     """What the times are based on."""
 
 
+class PlacedStatus(ApiStruct, frozen=True):
+    """Members of one role and subgroup with equal requests, see `model.records.PlacedMembers`."""
+
+    role: str = ""
+    subgroup: str = ""
+    requests: Mapping[str, WrittenQuantity] = {}
+    bound: Int32 = 0
+    reserved: Int32 = 0
+
+
+class RecordStatus(ApiStruct, frozen=True, omit_defaults=False):
+    """What the scheduler remembers of the gang, see `model.records.GangRecord`."""
+
+    queued_since: str | None = None
+    placed: tuple[PlacedStatus, ...] = ()
+    finishing_since: str | None = None
+
+
 class PodGroupStatus(ApiStruct, frozen=True, omit_defaults=False):
     """Observed state of a gang."""
 
@@ -279,6 +297,7 @@ class PodGroupStatus(ApiStruct, frozen=True, omit_defaults=False):
     queue_position: Int32 | None = None
     expected_start: StartStatus | None = None
     started_at: str | None = None
+    record: RecordStatus | None = None
 
 
 class PodGroup(ApiStruct, frozen=True):

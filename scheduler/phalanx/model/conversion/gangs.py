@@ -25,6 +25,7 @@ from phalanx.model.names import API_GROUP, GangId, QueueName
 from phalanx.model.pods import Pod, PodPhase
 from phalanx.model.queues import allows_start_by
 from phalanx.model.reasons import Objection, Reason
+from phalanx.model.records import GangRecord
 
 
 class _Start(Enum):
@@ -50,6 +51,8 @@ class GangContext(Struct, frozen=True):
     """The name of the workload that the pods belong to, and why nothing else is known of it."""
     others: Mapping[GangKey, PodGroup] = {}
     """The PodGroups that pods of this key name as well, as far as they exist."""
+    record: GangRecord | None = None
+    """What is recorded of the gang of this key, if its PodGroup has no place for it."""
 
 
 def read_gangs(key: GangKey, pods: Sequence[Pod], context: GangContext) -> tuple[Gang, ...]:
@@ -115,6 +118,7 @@ def _gang(key: GangKey, members: tuple[Pod, ...], context: GangContext) -> Gang:
         resource_version=group.resource_version if group is not None else "",
         checkpointed=group.checkpointed if group is not None else 0,
         started_at=group.started_at if group is not None else 0,
+        record=(group.record if group is not None else None) or context.record,
         ignored=_hints(
             (
                 *(queue.hint, priority_hint, runtime_hint, kept.hint),
@@ -131,9 +135,11 @@ def _gang(key: GangKey, members: tuple[Pod, ...], context: GangContext) -> Gang:
 def _single_gang(pod: Pod, context: GangContext) -> Gang:
     """The gang of a pod whose PodGroup is no gang. Queue and class of the PodGroup count for each pod."""
     assert context.group is not None
-    group = structs.replace(context.group, created=pod.created, started_at=0, resource_version="")
+    group = structs.replace(
+        context.group, created=pod.created, started_at=0, resource_version="", record=None
+    )
     key = GangKey(GangKind.POD, pod.namespace, pod.uid)
-    return _gang(key, (pod,), structs.replace(context, group=group))
+    return _gang(key, (pod,), structs.replace(context, group=group, record=None))
 
 
 def _hints(own: Iterable[str], members: Sequence[Pod], group: PodGroup | None) -> tuple[str, ...]:
@@ -192,7 +198,7 @@ def _rejected_gang(pod: Pod, context: GangContext) -> Gang:
     assert group.controller is not None
     owner = f"{group.controller.kind} {group.controller.name}"
     key = GangKey(GangKind.POD, pod.namespace, pod.uid)
-    alone = _gang(key, (pod,), structs.replace(context, group=None))
+    alone = _gang(key, (pod,), structs.replace(context, group=None, record=None))
     problem = Objection(
         Reason.NOT_A_MEMBER,
         f"PodGroup {group.name} belongs to {owner}, which does not own pod {pod.name}",

@@ -26,6 +26,7 @@ from phalanx.model.api.pod_groups import (
 from phalanx.model.api.pod_groups import PodGroup as ApiPodGroup
 from phalanx.model.api.values import duration_ms, seconds, time_s
 from phalanx.model.conversion.metadata import controller_of, identity, read_checkpoint
+from phalanx.model.conversion.records import read_record
 from phalanx.model.conversion.requests import read_amounts, too_many
 from phalanx.model.conversion.shapes import shape_of_requests
 from phalanx.model.gangs import GangKind, RoleSpec, SubgroupSpec, ancestor_chains
@@ -33,6 +34,7 @@ from phalanx.model.gpu_shares import requests_share
 from phalanx.model.names import API_GROUP, GangId
 from phalanx.model.pods import Controller, Pod, Term
 from phalanx.model.reasons import Objection, Reason
+from phalanx.model.records import GangRecord
 from phalanx.model.resources import NONE, Resources
 from phalanx.model.workloads.apps import COUNTED_BY_LABEL
 
@@ -107,6 +109,9 @@ class PodGroup(Struct, frozen=True, gc=False):
     started_at: int = 0
     """When its status says that minMember was first reached, in seconds since the epoch, 0 if never."""
 
+    record: GangRecord | None = None
+    """See Gang."""
+
     resource_version: str = ""
     checkpointed: int = 0
     """See Pod."""
@@ -152,6 +157,7 @@ def read_pod_group(written: ApiPodGroup) -> PodGroup:
         subgroups=subgroups_of(spec.sub_groups),
         controller=controller_of(meta.owner_references),
         started_at=_started_at(written.status.started_at),
+        record=read_record(written.status.record),
         resource_version=meta.resource_version,
         checkpointed=checkpointed,
         ignored=ignored,

@@ -1,0 +1,234 @@
+"""What the records of gangs say at the begin of a cycle: which members are lost, and which were reserved.
+
+A loss is one member that this scheduler bound, that left its node, and that it neither evicted nor released.
+docs/objects.md has the rule. It needs three sources: the record, the members that exist, and what this leader
+saw of them in earlier cycles, without which some members count as lost that are not.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from phalanx.framework.vacancies import Counts, missing_from, remove_one, taking, untaken
+from phalanx.limits import CAPACITY_HOLD_MS
+from phalanx.model.decisions import EvictionReason
+from phalanx.model.gangs import Gang, GangKind
+from phalanx.model.memory import SeenMembers
+from phalanx.model.names import GangId, PodUid
+from phalanx.model.pods import Pod, PodPhase
+from phalanx.model.records import NO_RECORD, GangRecord, RecordKind, placed_members
+from phalanx.model.snapshot import Snapshot
+
+_TAKES_PLACE = frozenset({EvictionReason.PREEMPTED, EvictionReason.GANG_INCOMPLETE})
+"""Evictions after which the members are not lost. After others the gang gets its members again."""
+
+
+def loses_place(reason: str) -> bool:
+    """Whether a member that is evicted for this reason is not replaced as a lost one."""
+    return reason in _TAKES_PLACE
+
+
+class MemberRecord(Struct, frozen=True, dict=True):
+    """The record of a gang as it is now, and what follows from it."""
+
+    gang: Gang
+    record: GangRecord
+    lost: Counts
+    """Lost members by kind."""
+    reserved: Counts
+    """Reserved members that have not come, by kind."""
+    seen: SeenMembers
+    """What the next cycle knows of it."""
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether members hold their places in the gang: bound, lost or reserved ones."""
+        return bool(self.record.placed)
+
+    @cached_property
+    def places(self) -> Counts:
+        """The places that waiting pods may take."""
+        return dict(Counter(self.lost) + Counter(self.reserved))
+
+    @cached_property
+    def has_members(self) -> bool:
+        """Whether some member counts that is recorded."""
+        return sum(self.record.bound.values()) > sum(self.lost.values())
+
+    @cached_property
+    def is_running(self) -> bool:
+        """Whether the gang has started with recorded members, and some of these count. Others are placed
+        whole: they have not started, or start again."""
+        counted = [pod for pod in self.gang.members if pod.counts_for_gang]
+        return self.has_members and (self.gang.started or self.gang.minimum.has_started_with(counted))
+
+    def replacing(self, ready: Sequence[Pod]) -> list[Pod]:
+        """Those of these waiting members that take places."""
+        return taking(ready, self.gang.record_kinds, self.places)
+
+    @cached_property
+    def repairs(self) -> frozenset[PodUid]:
+        """Waiting members that may be placed as replacements of lost or reserved ones.
+
+        Those of a gang that does not run are its whole minimum or none.
+        """
+        ready = [pod for pod in self.gang.members if pod.is_waiting and not pod.gated]
+        found = self.replacing(ready)
+        if not self.is_running:
+            counted = [pod for pod in self.gang.members if pod.counts_for_gang]
+            found = found if self.gang.minimum.has_started_with([*counted, *found]) else []
+        return frozenset(pod.uid for pod in found)
+
+
+def no_record_of(gang: Gang) -> MemberRecord:
+    """That of a gang without a record."""
+    return MemberRecord(gang, NO_RECORD, {}, {}, SeenMembers())
+
+
+class MemberRecords:
+    """The records of all gangs of a cycle; each is computed once."""
+
+    def __init__(self, snapshot: Snapshot, in_session: Callable[[Gang], Gang]) -> None:
+        """`in_session`: the gang as the session has it, with what its waiting pods ask of devices."""
+        self._snapshot = snapshot
+        self._in_session = in_session
+        self._known: dict[GangId, MemberRecord] = {}
+
+    def of(self, gang: Gang) -> MemberRecord:
+        """The record of the gang at the begin of the cycle."""
+        found = self._known.get(gang.id)
+        if found is None:
+            found = self._known[gang.id] = self._review(self._in_session(gang))
+        return found
+
+    def queued_since(self, gang: Gang) -> int:
+        """Since when the gang is in line, in seconds since the epoch."""
+        return self._snapshot.queued_since(gang)
+
+    def _review(self, gang: Gang) -> MemberRecord:
+        record = self._snapshot.record_of(gang) if gang.kind is not GangKind.POD else None
+        if record is None:
+            return no_record_of(gang)
+        seen = self._snapshot.memory.seen_members.get(gang.id, SeenMembers())
+        return review(gang, record, seen, now=self._snapshot.now, is_elsewhere=self._is_elsewhere)
+
+    def _is_elsewhere(self, uid: PodUid) -> bool:
+        return uid in self._on_nodes
+
+    @cached_property
+    def _on_nodes(self) -> frozenset[PodUid]:
+        """All pods that are on nodes."""
+        gangs = self._snapshot.gangs.values()
+        return frozenset(pod.uid for gang in gangs for pod in gang.members if pod.counts_for_gang)
+
+
+def review(
+    gang: Gang, record: GangRecord, seen: SeenMembers, *, now: int, is_elsewhere: Callable[[PodUid], bool]
+) -> MemberRecord:
+    """The record after all that has happened since the last cycle. `is_elsewhere`: whether a pod that is no
+    member any more is on a node."""
+    bound, dropped = _still_bound(gang, record, seen, is_elsewhere)
+    reserved = record.reserved if any(bound.values()) else {}
+    lost = missing_from(bound, [kind for kind, uids in gang.placed_uids for _ in uids])
+    succeeded = [gang.record_kinds[pod.uid] for pod in gang.members if pod.phase is PodPhase.SUCCEEDED]
+    if succeeded and lost:
+        record = _finishing(gang, record, now)
+        lost = lost if gang.awaits_members else missing_from(lost, succeeded)
+    awaited = _without_lapsed(bound, lost, seen, now)
+    waiting = [gang.record_kinds[pod.uid] for pod in gang.members if pod.is_waiting]
+    awaited = _awaited_since(untaken(waiting, lost) if lost else {}, awaited, now)
+    placed = placed_members(bound, reserved)
+    return MemberRecord(
+        gang,
+        record if placed == record.placed else replace(record, placed=placed),
+        {kind: count for kind, count in lost.items() if count > 0},
+        reserved,
+        SeenMembers(
+            placed=gang.placed_uids,
+            evicted=tuple(uid for uid in seen.evicted if uid in gang.by_uid and uid not in dropped),
+            dropped=tuple(sorted(uid for uid in dropped if _is_there_without_node(gang, uid))),
+            awaited=tuple(awaited.items()),
+            has_launched=seen.has_launched,
+        ),
+    )
+
+
+def _still_bound(
+    gang: Gang, record: GangRecord, seen: SeenMembers, is_elsewhere: Callable[[PodUid], bool]
+) -> tuple[dict[RecordKind, int], set[PodUid]]:
+    """The bound members by kind, and the pods of which it is known that they hold no place any more.
+
+    A pod that this leader saw on a node holds none if it was evicted, or was moved to another gang. If no
+    member counts, and all that should are waiting, no bind has succeeded: nothing was lost.
+    """
+    bound, dropped = record.bound, set(seen.dropped)
+    left = _members_left(gang, seen)
+    if (
+        left
+        and not gang.active
+        and all(uid in gang.by_uid and gang.by_uid[uid].is_waiting for uid, _ in left)
+    ):
+        return {}, dropped
+    for uid, kind in left:
+        pod = gang.by_uid.get(uid)
+        is_evicted = uid in seen.evicted or (pod is not None and loses_place(pod.disruption))
+        if uid not in dropped and (is_evicted or (pod is None and is_elsewhere(uid))):
+            remove_one(bound, kind)
+            dropped.add(uid)
+    return bound, dropped
+
+
+def _is_there_without_node(gang: Gang, uid: PodUid) -> bool:
+    pod = gang.by_uid.get(uid)
+    return pod is not None and not pod.counts_for_gang
+
+
+def _members_left(gang: Gang, seen: SeenMembers) -> list[tuple[PodUid, RecordKind]]:
+    """Members that this leader saw on nodes and that are there no more; and those whose eviction an earlier
+    leader decided."""
+    if seen.placed == gang.placed_uids and not gang.has_deleting:
+        return []
+    known = {uid: kind for kind, uids in seen.placed for uid in uids}
+    for pod in gang.members:
+        if pod.counts_for_gang:
+            known.pop(pod.uid, None)
+        elif pod.node is not None and loses_place(pod.disruption):
+            known[pod.uid] = gang.record_kinds[pod.uid]
+    return sorted(known.items())
+
+
+def _finishing(gang: Gang, record: GangRecord, now: int) -> GangRecord:
+    """The record with the time at which the first member of the minimum succeeded."""
+    running = [pod for pod in gang.members if pod.counts_for_gang and pod.phase is not PodPhase.SUCCEEDED]
+    if record.finishing_since or gang.minimum.is_reached(running):
+        return record
+    ends = [pod.ran[1] for pod in gang.members if pod.ran is not None]
+    return replace(record, finishing_since=min(ends, default=now // 1000))
+
+
+def _without_lapsed(
+    bound: dict[RecordKind, int], lost: dict[RecordKind, int], seen: SeenMembers, now: int
+) -> dict[RecordKind, tuple[int, ...]]:
+    """Remove the losses for which no pod has come in time; return since when the others are awaited."""
+    left = {}
+    for kind, times in seen.awaited:
+        lapsed = sum(1 for at in times if at + CAPACITY_HOLD_MS <= now)
+        gone = min(lapsed, lost.get(kind, 0))
+        if gone:
+            bound[kind], lost[kind] = bound[kind] - gone, lost[kind] - gone
+        left[kind] = times[lapsed:]
+    return left
+
+
+def _awaited_since(
+    uncovered: Counts, before: Mapping[RecordKind, tuple[int, ...]], now: int
+) -> dict[RecordKind, tuple[int, ...]]:
+    """For losses that no waiting pod takes, since when each waits for one (ms), the oldest first."""
+    found = {}
+    for kind, count in sorted(uncovered.items()):
+        times = before.get(kind, ())
+        found[kind] = (*times[max(0, len(times) - count) :], *[now] * (count - len(times)))
+    return found

@@ -1,0 +1,236 @@
+"""Keep the records of gangs without a PodGroup of Phalanx in one ConfigMap, which only the scheduler writes.
+
+The first bind of a gang waits until its record is stored. One write at a time sends all changes, so that the
+gangs that start in one cycle wait for one write together. The content of the leader counts: only a write that
+the last leader sent late can have changed the ConfigMap meanwhile, and no bind followed it.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import msgspec
+import structlog
+from msgspec import Struct
+
+from phalanx.kube.binding import Resume
+from phalanx.kube.client import Patch
+from phalanx.kube.decode import Undecodable, decode_leniently
+from phalanx.kube.errors import ApiError, Conflict, NotFound, retry_after
+from phalanx.kube.limits import RECORDS_BYTES_MAX, RECORDS_DELAY_S, RECORDS_WRITE_RATE
+from phalanx.kube.writing import WriteContext
+from phalanx.limits import BIND_BACKOFF_FIRST_S, BIND_BACKOFF_LONGEST_S
+from phalanx.model.api.config_maps import ConfigMap
+from phalanx.model.api.kinds import KINDS
+from phalanx.model.names import GangId
+from phalanx.model.records import GangRecord
+from phalanx.model.stored_records import (
+    RECORDS_NAME,
+    Changes,
+    RecordDocument,
+    Records,
+    changes_of_data,
+    is_initialized,
+    read_records,
+)
+from phalanx.ports import OutcomeUnknown, RequestNotSent
+
+_log = structlog.get_logger(__name__)
+
+_encode: Final = msgspec.json.Encoder(order="deterministic").encode
+_decode: Final = msgspec.json.Decoder(ConfigMap).decode
+_FAILED: Final = (ApiError, OutcomeUnknown, RequestNotSent, msgspec.MsgspecError, Undecodable)
+_LABELS: Final = {"app.kubernetes.io/name": "phalanx"}
+
+
+class LoadedRecords(Struct, frozen=True):
+    """What a new leader has read. `is_first`: no scheduler has written records in this cluster before."""
+
+    records: Records
+    is_first: bool
+
+
+class RecordStore:
+    """Call `load` once, then `run`. All other methods return at once."""
+
+    def __init__(
+        self, context: WriteContext, *, namespace: str, on_stored: Callable[[Changes], None]
+    ) -> None:
+        """`on_stored` gets what each write has changed."""
+        self._context = context
+        self._client = context.client
+        self._clock = context.clock
+        self._on_stored = on_stored
+        self._collection = KINDS["ConfigMap"].path(namespace=namespace)
+        self._path = KINDS["ConfigMap"].path(namespace=namespace, name=RECORDS_NAME)
+        self._document = RecordDocument(RECORDS_BYTES_MAX)
+        self._data: Mapping[str, str] = {}
+        """What the ConfigMap holds."""
+        self._version: str | None = None
+        """Of the ConfigMap; empty if there is none, None if it must be read."""
+        self._unsent: dict[GangId, None] = {}
+        self._sending: dict[GangId, None] = {}
+        self._waiting: list[tuple[GangId, Resume]] = []
+        self._changed = asyncio.Event()
+        self._is_urgent = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._next_write = 0.0
+        self._backoff = context.backoff(first=BIND_BACKOFF_FIRST_S, longest=BIND_BACKOFF_LONGEST_S)
+
+    # --- input ---------------------------------------------------------------------------------------------
+
+    async def load(self) -> LoadedRecords:
+        """Read the ConfigMap, as soon as the API server lets us."""
+        while True:
+            try:
+                await self._read()
+            except _FAILED as error:
+                _log.warning("records not read, retrying", object=self._path, error=str(error))
+                await asyncio.sleep(self._backoff.next(at_least=retry_after(error)))
+            else:
+                break
+        self._backoff.reset()
+        self._document = RecordDocument(RECORDS_BYTES_MAX, read_records(self._data))
+        is_first = not is_initialized(self._data)
+        if is_first:
+            self._changed.set()
+        return LoadedRecords(self._document.records(), is_first)
+
+    def put(self, namespace: str, gang: GangId, record: GangRecord) -> None:
+        """Set the record of a gang."""
+        if record != self._document.get(gang):
+            self._document.put(namespace, gang, record)
+            self._mark(gang)
+
+    def change(self, gang: GangId, record: GangRecord) -> None:
+        """Set the record of a gang without pods, if it has one."""
+        namespace = self._document.namespace_of(gang)
+        if namespace is not None:
+            self.put(namespace, gang, record)
+
+    def remove(self, gang: GangId) -> None:
+        """Remove the record of a gang."""
+        if gang in self._document:
+            self._document.remove(gang)
+            self._mark(gang)
+
+    def when_stored(self, gang: GangId, resume: Resume) -> None:
+        """Call `resume` when the record of a gang is stored, at once if it is, or when a write has failed."""
+        if gang not in self._unsent and gang not in self._sending:
+            resume(None)
+            return
+        self._waiting.append((gang, resume))
+        self._is_urgent.set()
+
+    def _mark(self, gang: GangId) -> None:
+        self._unsent[gang] = None
+        self._idle.clear()
+        self._changed.set()
+
+    # --- writing -------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Write until cancelled."""
+        while True:
+            if not self._changed.is_set():
+                self._idle.set()
+            await self._changed.wait()
+            await self._wait_for_more()
+            await asyncio.sleep(max(0.0, self._next_write - self._clock.monotonic()))
+            self._changed.clear()
+            self._is_urgent.clear()
+            await self._flush()
+
+    async def flush(self, *, within: float) -> None:
+        """Write what is pending, for a short time."""
+        self._is_urgent.set()
+        try:
+            async with asyncio.timeout(within):
+                await self._idle.wait()
+        except TimeoutError:
+            return
+
+    async def _wait_for_more(self) -> None:
+        """Let one write serve several changes, unless a bind waits."""
+        try:
+            async with asyncio.timeout(RECORDS_DELAY_S):
+                await self._is_urgent.wait()
+        except TimeoutError:
+            return
+
+    async def _flush(self) -> None:
+        self._sending, self._unsent = self._unsent, {}
+        try:
+            await self._write()
+        except _FAILED as error:
+            self._unsent = self._sending | self._unsent
+            self._sending = {}
+            self._failed(error)
+        else:
+            self._sending = {}
+            self._backoff.reset()
+            self._answer(None)
+
+    def _failed(self, error: Exception) -> None:
+        """Later changes of the ConfigMap are based on what it holds then."""
+        self._version = None
+        self._context.reports.write_finished("records", "refused")
+        _log.warning("records not written, retrying", object=self._path, error=str(error))
+        delay = self._backoff.next(at_least=retry_after(error))
+        self._next_write = self._clock.monotonic() + delay
+        self._changed.set()
+        self._answer(error)
+
+    def _answer(self, error: Exception | None) -> None:
+        waiting, self._waiting = self._waiting, []
+        for gang, resume in waiting:
+            if error is None and gang in self._unsent:
+                self._waiting.append((gang, resume))
+                self._is_urgent.set()
+            else:
+                resume(error)
+
+    async def _read(self) -> None:
+        try:
+            found = await self._client.get(self._path, _decode_config_map, timeout=self._context.timeout())
+        except NotFound:
+            self._version, data = "", dict[str, str]()
+        else:
+            self._version, data = found.metadata.resource_version, dict(found.data)
+        self._data = data
+
+    async def _write(self) -> None:
+        if self._version is None:
+            await self._read()
+        data = self._document.data()
+        changes = {
+            name: data.get(name)
+            for name in sorted(data.keys() | self._data.keys())
+            if data.get(name) != self._data.get(name)
+        }
+        if not changes:
+            return
+        answer = await self._send(changes, data)
+        self._version = decode_leniently(_decode, answer).metadata.resource_version
+        before, self._data = self._data, data
+        size = sum(map(len, data.values()))
+        self._next_write = self._clock.monotonic() + size / RECORDS_WRITE_RATE
+        self._context.reports.write_finished("records", "written")
+        self._on_stored(changes_of_data(before, data))
+
+    async def _send(self, changes: Mapping[str, str | None], data: Mapping[str, str]) -> bytes:
+        version, self._version = self._version, None  # unknown until an answer arrives
+        timeout = self._context.timeout()
+        if not version:
+            body = _encode({"metadata": {"name": RECORDS_NAME, "labels": _LABELS}, "data": data})
+            return await self._client.create(self._collection, body, timeout=timeout)
+        body = _encode({"metadata": {"resourceVersion": version}, "data": changes})
+        try:
+            return await self._client.patch(self._path, body, how=Patch.MERGE, timeout=timeout)
+        except NotFound as error:
+            gone = "the ConfigMap was deleted"
+            raise Conflict(code=error.code, reason=error.reason, message=gone) from error
+
+
+def _decode_config_map(body: bytes) -> ConfigMap:
+    return decode_leniently(_decode, body)

@@ -1,0 +1,120 @@
+"""Store the records of gangs as cycles decide them: in the status of PodGroups, all others in one ConfigMap.
+
+The reporter writes the former with the other fields of the status. What no PodGroup of Phalanx can hold is
+written by the store.
+"""
+
+from collections import Counter
+
+import msgspec
+
+from phalanx.cache.events import Recorded
+from phalanx.kube.binding import Resume
+from phalanx.kube.record_store import RecordStore
+from phalanx.kube.writing import WriteContext
+from phalanx.model.api.pod_groups import PodGroupStatus
+from phalanx.model.conversion.records import written_record
+from phalanx.model.decisions import CycleResult, Placement
+from phalanx.model.gangs import Gang, GangKind
+from phalanx.model.names import API_GROUP, GangId
+from phalanx.model.records import GangRecord, placed_members
+from phalanx.model.stored_records import Records, changes_of_records
+from phalanx.service.cluster_state import ClusterState
+from phalanx.service.limits import RECORDS_OF_ABSENT_KEPT_S
+
+
+def record_of_bound(gang: Gang) -> GangRecord | None:
+    """The record of a gang that was started before there were records: its members with nodes are bound."""
+    if gang.record is not None or not _keeps_record(gang):
+        return None
+    placed = [pod for pod in gang.members if pod.counts_for_gang and not pod.assumed]
+    bound = Counter(gang.record_kinds[pod.uid] for pod in placed)
+    return GangRecord(gang.complete_since, placed_members(bound, {})) if placed else None
+
+
+def _keeps_record(gang: Gang) -> bool:
+    """Whether the record of the gang is stored. A single pod without a group costs no write."""
+    return gang.kind is GangKind.POD_GROUP or len(gang.members) > 1 or gang.min_member > 1
+
+
+def has_own_status(gang: Gang | None) -> bool:
+    """Whether the gang has a PodGroup of Phalanx, whose status shows its placement and its record."""
+    return gang is not None and gang.kind is GangKind.POD_GROUP and gang.dialect == API_GROUP
+
+
+class GangRecords:
+    """Call `load` before the first cycle, then `run`."""
+
+    def __init__(self, context: WriteContext, *, state: ClusterState, namespace: str) -> None:
+        """`namespace` is the scheduler's own."""
+        self._state = state
+        self._clock = context.clock
+        self._store = RecordStore(
+            context, namespace=namespace, on_stored=lambda stored: state.apply(Recorded(stored))
+        )
+        self.run = self._store.run
+        self.flush = self._store.flush
+        self._decided: Records = {}
+        self._unchecked: set[GangId] = set()
+        """What the ConfigMap held at first, as far as no cycle has decided about it."""
+        self._kept_until = 0.0
+
+    async def load(self) -> None:
+        """Read the ConfigMap. Where there is none yet, all pods that are bound now count as bound by us."""
+        loaded = await self._store.load()
+        found = dict(loaded.records)
+        if loaded.is_first:
+            for gang in self._state.cache.gangs().values():
+                record = record_of_bound(gang)
+                if record is not None:
+                    self._store.put(gang.namespace, gang.id, record)
+                    found[gang.id] = record
+        self._unchecked = set(found)
+        self._kept_until = self._clock.monotonic() + RECORDS_OF_ABSENT_KEPT_S
+        self._state.apply(Recorded(found))
+
+    def cycle_finished(self, result: CycleResult) -> None:
+        """Take over the records of a cycle, before any decision of it is sent."""
+        records = result.memory.records
+        for gang, record in changes_of_records(self._decided, records).items():
+            self._store_one(gang, record)
+        self._decided = records
+        self._check_loaded()
+
+    def in_status(self, gang: GangId, status: PodGroupStatus, *, before: PodGroupStatus) -> PodGroupStatus:
+        """The status of a PodGroup with the record of the last cycle, which is the newest one.
+
+        A cycle forgets a gang that has no pods for long; its status keeps the record.
+        """
+        record = self._decided.get(gang)
+        kept = before.record if record is None else written_record(record)
+        return msgspec.structs.replace(status, record=kept)
+
+    def when_stored(self, placement: Placement, resume: Resume) -> None:
+        """Call `resume` when the record of a gang without a PodGroup is stored, or with why it is not."""
+        self._store.when_stored(placement.gang, resume)
+
+    def _store_one(self, gang_id: GangId, record: GangRecord | None) -> None:
+        gang = self._state.cache.gang(gang_id)
+        if has_own_status(gang) or self._state.objects.pod_group(gang_id) is not None:
+            self._state.mark_changed(gang_id)
+        elif record is None:
+            self._store.remove(gang_id)
+        elif gang is not None and _keeps_record(gang):
+            self._store.put(gang.namespace, gang_id, record)
+        else:
+            self._store.change(gang_id, record)
+
+    def _check_loaded(self) -> None:
+        """Remove what was loaded and counts no more. The status of a PodGroup comes first once it has one."""
+        is_over = self._clock.monotonic() >= self._kept_until
+        for gang in tuple(self._unchecked):
+            group = self._state.objects.pod_group(gang)
+            if group is not None and group.status.record is None:
+                continue
+            is_known = gang in self._decided and group is None
+            is_gone = group is not None or self._state.cache.gang(gang) is not None or is_over
+            if is_known or is_gone:
+                self._unchecked.discard(gang)
+                if not is_known:
+                    self._store.remove(gang)
