@@ -17,7 +17,7 @@ from phalanx.model.conversion.records import written_record
 from phalanx.model.decisions import CycleResult, Placement
 from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.names import API_GROUP, GangId
-from phalanx.model.records import GangRecord, PlacedMembers, in_order
+from phalanx.model.records import GangRecord, placed_members
 from phalanx.model.stored_records import Records, changes_of_records
 from phalanx.service.cluster_state import ClusterState
 from phalanx.service.limits import RECORDS_OF_ABSENT_KEPT_S
@@ -28,12 +28,8 @@ def record_of_bound(gang: Gang) -> GangRecord | None:
     if gang.record is not None or not _keeps_record(gang):
         return None
     placed = [pod for pod in gang.members if pod.counts_for_gang and not pod.assumed]
-    kinds = Counter((pod.role, pod.subgroup, tuple(sorted(pod.shape.requests.items()))) for pod in placed)
-    members = in_order(
-        PlacedMembers(role, subgroup, dict(requests), bound)
-        for (role, subgroup, requests), bound in kinds.items()
-    )
-    return GangRecord(gang.created, members) if placed else None
+    kinds = Counter(gang.record_kinds[pod.uid] for pod in placed)
+    return GangRecord(max(gang.complete_since, 1), placed_members(kinds, {})) if placed else None
 
 
 def _keeps_record(gang: Gang) -> bool:
