@@ -39,7 +39,7 @@ def test_a_gang_is_evicted_and_another_is_moved() -> None:
     assert found.keys() < {"x-0", "y-0"}
     verdict = decided.verdict("claim")
     assert verdict.reason is Reason.EVICTION_IN_PROGRESS
-    assert "1 pod of 1 gang that move for it and 1 pod that are evicted" in verdict.message
+    assert verdict.message == "1 pod of 1 gang to be moved and 1 pod to be evicted must terminate first"
     assert [each.name for each in decided.result.nominations] == ["claim-0"]
 
 

@@ -357,12 +357,12 @@ def _note_on(plan: MovePlan) -> tuple[Evidence, ...]:
 def _verdict(gang: Gang, plan: MovePlan, evicted: Sequence[Pod]) -> Verdict:
     """The verdict of the gang while gangs move for it, and while pods are evicted beside them."""
     some = plan.moves[:SHOWN_VICTIMS]
-    beside = f" and {formatting.pods(len(evicted))} that are evicted" if evicted else ""
+    beside = f" and {formatting.pods(len(evicted))} to be evicted" if evicted else ""
     return Verdict(
         gang=gang.id,
         group=str(gang),
         reason=Reason.EVICTION_IN_PROGRESS,
-        message=f"waiting until {_moved(plan)} that move for it{beside} have terminated",
+        message=f"{_moved(plan)} to be moved{beside} must terminate first",
         evidence=(
             *(Evidence(f"{pod.namespace}/{pod.name}", "is being evicted") for pod in evicted[:SHOWN_VICTIMS]),
             *(Evidence(each.group, f"is moved to {formatting.listed(each.nodes)}") for each in some),

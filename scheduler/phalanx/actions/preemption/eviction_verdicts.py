@@ -16,7 +16,7 @@ def eviction_in_progress(gang: Gang, pods: Iterable[Pod], proof: str) -> Verdict
         gang=gang.id,
         group=str(gang),
         reason=Reason.EVICTION_IN_PROGRESS,
-        message=f"waiting until {formatting.pods(len(names))} evicted for it have terminated",
+        message=f"{formatting.pods(len(names))} evicted for it must terminate first",
         evidence=(
             *(Evidence(subject=name, finding="is being evicted") for name in names[:SHOWN_VICTIMS]),
             *((Evidence(subject="choice of victims", finding=proof),) if proof else ()),
