@@ -155,8 +155,8 @@ GANGS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="a gang that lost all members starts again in parts",
         issues=("Volcano #2462", "scheduler-plugins #358"),
-        module="phalanx.model.conversion.gangs",
-        edits={"return _Start.OVER if is_lost else _Start.STARTED": "return _Start.STARTED"},
+        module="phalanx.framework.member_records",
+        edits={"return self.has_members and (": "return self.is_placed or ("},
         caught_by=Played("plays_views:all_members_are_lost"),
     ),
     Mutant(
