@@ -121,4 +121,11 @@ LEADERS: Final[tuple[Mutant, ...]] = (
         },
         caught_by=Played("plays_binding:placement_is_written_first"),
     ),
+    Mutant(
+        name="a Job is bound before its record is stored",
+        issues=("Kueue #5276",),
+        module="phalanx.kube.record_store",
+        edits={"if gang not in self._unsent and gang not in self._sending:": "if gang:"},
+        caught_by=Played("plays_binding:record_is_stored_first"),
+    ),
 )

@@ -4,7 +4,7 @@ import asyncio
 import json
 from typing import Final
 
-from phalanx_simulator.embedded.manifests import node, queue
+from phalanx_simulator.embedded.manifests import job, node, queue
 from phalanx_simulator.embedded.store import Key
 from phalanx_simulator.hosts.network import Effect
 
@@ -171,6 +171,18 @@ def deleted_before_its_bind() -> str | None:
         stage.delete("pods", "train-1")
         await asyncio.sleep(4)
         stage.must(not stage.binds(), "no bind was sent")
+
+    return seen(play)
+
+
+def record_is_stored_first() -> str | None:
+    """The members of a Job are recorded before their first bind, also while the write takes long."""
+
+    async def play(stage: Stage) -> None:
+        await stage.open(node("n1"))
+        stage.meet(Effect.SLOW, "PATCH", "configmaps", slow_s=2.0)
+        stage.create(job("train", members=2))
+        await stage.until(lambda: stage.running() == 2, "the Job runs")
 
     return seen(play)
 

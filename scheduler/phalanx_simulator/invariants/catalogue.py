@@ -37,6 +37,7 @@ from phalanx_simulator.invariants.processes import (
     RefusedBindsBackOff,
     SyncedBeforeDeciding,
 )
+from phalanx_simulator.invariants.records import BindsAreRecorded
 from phalanx_simulator.invariants.restarts import RestartsComplete
 from phalanx_simulator.invariants.special_claims import SpecialClaimsFollowPods
 from phalanx_simulator.invariants.statuses import QueueUsageIsCorrect, StatusIsCorrect
@@ -81,6 +82,7 @@ ALL_CHECKS: Final[tuple[type[Check], ...]] = (
     DevicesHaveOneUser,
     ClaimsAreGivenBack,
     SpecialClaimsFollowPods,
+    BindsAreRecorded,
     ClaimCoverage,
     BindCoverage,
     WriteCoverage,
