@@ -162,23 +162,28 @@ def _still_bound(
     """The bound members by kind, and the pods of which it is known that they hold no place any more.
 
     A pod that this leader saw on a node holds none if it was evicted, or was moved to another gang. If no
-    member counts, and all that should are waiting, no bind has succeeded: nothing was lost.
+    member counts, and none has ever been seen on a node, no bind has succeeded: nothing was lost.
     """
     bound, dropped = record.bound, set(seen.dropped)
-    left = _members_left(gang, seen)
-    if (
-        left
-        and not gang.active
-        and all(uid in gang.by_uid and gang.by_uid[uid].is_waiting for uid, _ in left)
-    ):
+    left, waiting = _members_left(gang, seen), {pod.uid for pod in gang.members if pod.is_waiting}
+    has_run = any(uid not in waiting for uid, _ in left) if left else _has_run(gang, seen)
+    if not gang.active and not has_run:
         return {}, dropped
+    is_over = False
     for uid, kind in left:
         pod = gang.by_uid.get(uid)
         is_evicted = uid in seen.evicted or (pod is not None and loses_place(pod.disruption))
         if uid not in dropped and (is_evicted or (pod is None and is_elsewhere(uid))):
             remove_one(bound, kind)
             dropped.add(uid)
-    return bound, dropped
+            is_over |= is_evicted and not gang.active
+    return {} if is_over else bound, dropped
+
+
+def _has_run(gang: Gang, seen: SeenMembers) -> bool:
+    """Whether some member was on a node, as far as the objects tell a leader that saw none there."""
+    was_seen = bool(seen.placed or seen.awaited or seen.absent_since)
+    return was_seen or gang.starts_over or gang.started or any(pod.node is not None for pod in gang.members)
 
 
 def _is_there_without_node(gang: Gang, uid: PodUid) -> bool:
