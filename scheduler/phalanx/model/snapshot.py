@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from phalanx.model.attach_limits import NodeDrivers
 from phalanx.model.devices.cluster import NO_DEVICES, ClusterDevices
@@ -165,14 +164,8 @@ class Snapshot(Struct, frozen=True):
     """Keys of the annotations that were kept on nodes; None for all."""
 
     def record_of(self, gang: Gang) -> GangRecord | None:
-        """The record of a gang: what this leader knows, else what is written.
-
-        If no member has a node, what is written may be a start of which no bind was sent: nothing is lost.
-        """
-        known, written = self.memory.records.get(gang.id), gang.record
-        if known is not None or written is None or any(pod.node is not None for pod in gang.members):
-            return known or written
-        return replace(written, placed=())
+        """The record of a gang: what this leader knows, else what is written."""
+        return self.memory.records.get(gang.id) or gang.record
 
     def queued_since(self, gang: Gang) -> int:
         """Since when the gang is in line (s): since its minimum first existed without scheduling gates.
