@@ -18,6 +18,10 @@ MAX_MIN_RUNTIME_DEFAULT_MS: Final = 600_000
 """Milliseconds of `disruption.minRuntime` that count where no queue sets a maximum: enough for a gang to load
 its data, and an owner of reclaimed capacity waits hardly longer than for the grace periods of pods."""
 
+RUN_TIME_NOTICE_MS: Final = 60_000
+"""Milliseconds from the condition that a gang runs longer than its `runtime.max`, because of which it was
+placed before a reserved start, to its eviction for that start: time to save its work, and for alerts."""
+
 PAST_USAGE_REPORT_PERIOD_MS: Final = 300_000
 """Milliseconds between two writes of the average usage of a queue. A restart loses at most this much, and
 usage is averaged over hours."""
@@ -172,6 +176,9 @@ OWNER_CHAIN_MAX: Final = 8
 
 GANG_PROBLEMS_MAX: Final = 8
 """Problems that are reported for one gang. Enough to correct it, however many of its pods are invalid."""
+
+QUEUE_LEVELS_MAX: Final = 32
+"""Levels of the tree of queues. Orders and shares visit each of them, and call themselves for each."""
 
 HYPER_NODE_TIERS_MAX: Final = 16
 """Tiers of Volcano's HyperNodes that count. Each is a level of the topology, and a label of every node."""

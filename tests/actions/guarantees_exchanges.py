@@ -47,8 +47,8 @@ def _fill(world: World, parent: str | None, total: Fraction, name: str, found: d
             got[child] += rise * world.accounts[child].weight
         left -= rise * weights
         open_ = [child for child in open_ if got[child] < wants[child]]
-    used = [world.use(child, name, with_nominated=False) for child in children]
-    for child, amount in zip(children, in_units([*got.values()], used), strict=True):
+    claims = [world.claim(child, name) for child in children]
+    for child, amount in zip(children, in_units([*got.values()], claims), strict=True):
         found[child] = Fraction(amount)
         _fill(world, child, found[child], name, found)
 

@@ -250,11 +250,20 @@ class World:
     ) -> None:
         children = self.children(parent)
         asked = {child: self.written(child, name, scope) for child in children}
-        used = [self.use(child, name, scope, with_nominated=False) for child in children]
-        given = dict(zip(children, scaled([*asked.values()], available, used), strict=True))
+        claims = [self.claim(child, name, scope) for child in children]
+        given = dict(zip(children, scaled([*asked.values()], available, claims), strict=True))
         for child in children:
             found[child] = given[child]
             self._divide(child, given[child], name, scope, found)
+
+    def claim(self, queue: str, name: str, scope: Scope = ALL_NODES) -> tuple[int, int]:
+        """What it uses, and when its oldest gang was created that waits and could start."""
+        waits = [
+            work.created
+            for work in self.below(queue)
+            if len(work.held) < work.minimum and self.could_ever_start(work)
+        ]
+        return self.use(queue, name, scope, with_nominated=False), min(waits, default=1 << 62)
 
     def scopes(self) -> list[Scope]:
         """All nodes, and each flavor that a queue mentions."""

@@ -9,7 +9,9 @@ GANGS: Final[tuple[Mutant, ...]] = (
         name="binds are sent before a complete placement exists",
         issues=("Volcano #6010", "Volcano #2462", "scheduler-plugins #930"),
         module="phalanx.actions.demands.gang_demands",
-        edits={"batches_of(gang, chosen, whole=True)": "batches_of(gang, chosen, whole=False)"},
+        edits={
+            "START, batches_of(gang, chosen, whole=True))": "START, batches_of(gang, chosen, whole=False))"
+        },
         caught_by=Played("named:scheduler_plugins_930"),
     ),
     Mutant(
@@ -35,8 +37,8 @@ GANGS: Final[tuple[Mutant, ...]] = (
         issues=("KAI-Scheduler design min-subgroups",),
         module="phalanx.actions.demands.gang_demands",
         edits={
-            "(gang, first_sufficient(pods, missing, gang.subgroups), whole=True)": (
-                "(gang, first_sufficient(pods, missing, gang.subgroups), whole=False)"
+            "batches_of(gang, chosen, whole=True), outer_subgroup=name)": (
+                "batches_of(gang, chosen, whole=False), outer_subgroup=name)"
             )
         },
         caught_by=Played("plays_world_topology:a_minimum_of_subgroups_starts"),
@@ -120,7 +122,7 @@ GANGS: Final[tuple[Mutant, ...]] = (
         issues=("scheduler-plugins #358", "Volcano #5805"),
         module="phalanx.actions.demands.gang_demands",
         edits={
-            "    started = gang.started or gang.minimum.has_started_with(counted)\n": "    started = False\n",
+            "        if record.is_running\n": "        if False\n",
             "    missing = needed.members - len(chosen)\n": "    missing = gang.min_member - len(chosen)\n",
         },
         caught_by=Played("plays_views:failed_member_is_replaced"),
@@ -129,7 +131,7 @@ GANGS: Final[tuple[Mutant, ...]] = (
         name="a gang that lost members has no precedence over others of its priority",
         issues=("Volcano #5805",),
         module="phalanx.actions.demands.gang_demands",
-        edits={'Demand(gang, Stage.REPAIR, "replace"': 'Demand(gang, Stage.SURPLUS, "replace"'},
+        edits={"Demand(gang, Stage.REPAIR, REPLACE": "Demand(gang, Stage.SURPLUS, REPLACE"},
         caught_by=Played("named:volcano_5805"),
     ),
     Mutant(
@@ -153,8 +155,8 @@ GANGS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="a gang that lost all members starts again in parts",
         issues=("Volcano #2462", "scheduler-plugins #358"),
-        module="phalanx.model.conversion.gangs",
-        edits={"return _Start.OVER if is_lost else _Start.STARTED": "return _Start.STARTED"},
+        module="phalanx.framework.member_records",
+        edits={"return self.has_members and (": "return self.is_placed or ("},
         caught_by=Played("plays_views:all_members_are_lost"),
     ),
     Mutant(

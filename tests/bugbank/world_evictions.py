@@ -28,7 +28,7 @@ EVICTIONS: Final[tuple[Mutant, ...]] = (
         name="a gang that is finishing is evicted for another",
         issues=("KAI #1968",),
         module="phalanx_plugins.disruption",
-        edits={"_first_success(victim) + most if victim.is_finishing else 0": "0"},
+        edits={"finishing * 1000 + most if finishing else 0": "0"},
         caught_by=_play("a_finishing_gang_is_not_evicted"),
     ),
     Mutant(

@@ -76,7 +76,7 @@ QUEUES: Final[tuple[Mutant, ...]] = (
         name="the newest gangs are placed first, and the oldest starve",
         issues=("scheduler-plugins #713", "koordinator #1919"),
         module="phalanx_plugins.fifo",
-        edits={"key=(gang.created,": "key=(-gang.created,"},
+        edits={"key=(view.records.queued_since(gang),": "key=(-view.records.queued_since(gang),"},
         caught_by=_ORDER,
     ),
     Mutant(

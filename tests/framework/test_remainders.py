@@ -20,6 +20,8 @@ class Tenant(Struct, frozen=True):
     guarantee: int
     uses: int
     waits_for: int
+    since: int
+    """When its oldest waiting gang was created."""
     created: int
     uid: str
 
@@ -33,6 +35,7 @@ def divided(tenants: Mapping[str, Tenant], devices: int) -> tuple[dict[str, int]
                 guarantee={"gpu": each.guarantee},
                 used=bundle_of({"gpu": each.uses}),
                 waiting=bundle_of({"gpu": each.waits_for}),
+                waits_since=each.since,
                 created=each.created,
                 uid=each.uid,
             )
@@ -55,7 +58,9 @@ def rounded(exact: Mapping[str, Fraction], tenants: Mapping[str, Tenant]) -> dic
         largest = max(exact[name] - int(exact[name]) for name in waiting)
         equal = [name for name in waiting if exact[name] - int(exact[name]) == largest]
         users = [name for name in equal if tenants[name].uses > int(exact[name])]
-        first = min(users or equal, key=lambda name: (tenants[name].created, tenants[name].uid))
+        first = min(
+            users or equal, key=lambda name: (tenants[name].since, tenants[name].created, tenants[name].uid)
+        )
         found[first] += 1
         waiting.remove(first)
         left -= 1
@@ -88,6 +93,7 @@ tenants = st.lists(
         guarantee=st.integers(0, 6),
         uses=st.integers(0, 5),
         waits_for=st.integers(0, 6),
+        since=st.integers(0, 2),
         created=st.integers(0, 2),
         uid=st.uuids().map(str),
     ),
@@ -115,9 +121,12 @@ def test_no_device_that_is_wanted_belongs_to_nobody(found: list[Tenant], devices
     assert sum(shares.values()) == min(wanted, devices)
 
 
-def tenant(created: int = 0, uid: str = "", **fields: int) -> Tenant:
+def tenant(created: int = 0, uid: str = "", since: int = 0, **fields: int) -> Tenant:
     return Tenant(
-        **{"weight": 1, "guarantee": 0, "uses": 0, "waits_for": 2, **fields}, created=created, uid=uid
+        **{"weight": 1, "guarantee": 0, "uses": 0, "waits_for": 2, **fields},
+        since=since,
+        created=created,
+        uid=uid,
     )
 
 
@@ -126,6 +135,7 @@ def tenant(created: int = 0, uid: str = "", **fields: int) -> Tenant:
     [
         (tenant(created=2), tenant(created=1), (1, 2)),
         (tenant(uid="2"), tenant(uid="1"), (1, 2)),
+        (tenant(created=1, since=2), tenant(created=2, since=1), (1, 2)),
         (tenant(created=2, uses=2, waits_for=0), tenant(created=1), (2, 1)),
         (tenant(created=1), tenant(created=2, uses=2, waits_for=0), (1, 2)),
     ],

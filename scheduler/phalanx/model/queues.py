@@ -135,7 +135,7 @@ class Queue(Struct, frozen=True):
     past: PastUsage | None = None
     """Average usage as its status shows it."""
     created: int = 0
-    """In seconds. Between equal queues the older one is served first, then the smaller UID."""
+    """In seconds. It and the UID decide between queues that are equal in all else."""
     uid: str = ""
     problems: tuple[Objection, ...] = ()
     """Errors. They stop the gangs of this queue and no others."""

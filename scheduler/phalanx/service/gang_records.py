@@ -28,8 +28,8 @@ def record_of_bound(gang: Gang) -> GangRecord | None:
     if gang.record is not None or not _keeps_record(gang):
         return None
     placed = [pod for pod in gang.members if pod.counts_for_gang and not pod.assumed]
-    kinds = Counter(gang.record_kinds[pod.uid] for pod in placed)
-    return GangRecord(max(gang.complete_since, 1), placed_members(kinds, {})) if placed else None
+    bound = Counter(gang.record_kinds[pod.uid] for pod in placed)
+    return GangRecord(max(gang.complete_since, 1), placed_members(bound, {})) if placed else None
 
 
 def _keeps_record(gang: Gang) -> bool:

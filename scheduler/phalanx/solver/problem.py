@@ -90,6 +90,8 @@ class NodeClass(Struct, frozen=True, omit_defaults=True):
     It is equal for all classes of a domain and includes nodes that are not listed. Where the nodes lack the
     label of that level it is what each node adds. 0 in problems without a tightness term.
     """
+    subgroup_capacities: tuple[tuple[int, int], ...] = ()
+    """The same of its domains of the levels that subgroups ask for, by index of the level."""
 
 
 class PlacementProblem(Struct, frozen=True, dict=True):

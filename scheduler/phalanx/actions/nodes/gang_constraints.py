@@ -26,6 +26,8 @@ from phalanx.model.rules import (
     RoleAnchor,
     Rule,
     SameDomain,
+    SubgroupFewest,
+    SubgroupRule,
     TopologySpreadRule,
     Traffic,
 )
@@ -90,6 +92,12 @@ class GangConstraints(Struct, frozen=True):
         """The number of levels down to the deepest one that the gang, not only its subgroups, asks for."""
         wanted = [rule.level for rule in self.rules if isinstance(rule, SameDomain | FewestDomains)]
         return max([number for number, level in enumerate(self.levels, 1) if level in wanted], default=0)
+
+    @property
+    def subgroup_depths(self) -> tuple[int, ...]:
+        """The numbers of levels down to those that subgroups ask for."""
+        wanted = [rule.level for rule in self.rules if isinstance(rule, SubgroupRule | SubgroupFewest)]
+        return tuple([number for number, level in enumerate(self.levels, 1) if level in wanted])
 
     @property
     def required_depth(self) -> int:

@@ -72,7 +72,7 @@ class NodeClassSpec(Struct, frozen=True):
         shapes: tuple[ShapeKey, ...] = tuple(pod.shape.key for pod in self.pods)
         topology = self.constraints.topology.name if self.constraints.topology else None
         constraints = (topology, len(self.constraints.levels), self.constraints.scopes, self.constraints.keys)
-        means = (self.tightness_depth, self.ties, self.spread)
+        means = (self.tightness_depth, self.subgroup_depths, self.ties, self.spread)
         changing = (self.eligibility_versions, self.devices)
         return (shapes, self.at_most, *constraints, self.avoided, *means, *changing)
 
@@ -80,6 +80,11 @@ class NodeClassSpec(Struct, frozen=True):
     def tightness_depth(self) -> int:
         """The number of levels down to the one of the tightness term; 0 without such a term."""
         return 0 if self.ties is Objective.LEAST_FRAGMENTATION else self.constraints.gang_depth
+
+    @property
+    def subgroup_depths(self) -> tuple[int, ...]:
+        """The same for the levels that subgroups ask for."""
+        return () if self.ties is Objective.LEAST_FRAGMENTATION else self.constraints.subgroup_depths
 
 
 def asked_for(requests: Iterable[Resources]) -> tuple[str, ...]:
@@ -158,6 +163,7 @@ class ClassTable:
         self._spread = class_spec.spread
         self._levels = len(class_spec.constraints.levels)
         self._tightness_depth = class_spec.tightness_depth
+        self._subgroup_depths = class_spec.subgroup_depths
         plain = [pod.shape.requests for pod in class_spec.pods]
         self._weights = pod_weights(self.requests, plain, session.facts.largest_allocatable)
         self._capacity = node_capacity(self.resources, self.requests, class_spec.at_most, self._weights)
@@ -184,6 +190,7 @@ class ClassTable:
         self._class_of: dict[NodeName, tuple[ClassKey, Entry, int]] = {}
         self._members: dict[ClassKey, list[Entry]] = {}
         self._capacities: dict[Path, int] = {}
+        self._inner_capacities: dict[Path, int] = {}
         self._changed_domains: set[Path] = set()
         self._made = {}
         self._most = 0
@@ -300,7 +307,7 @@ class ClassTable:
         if found is None:
             return None
         free, capacity = found
-        own = self._add_capacity(path, capacity) if self._tightness_depth else 0
+        own = self._add_capacity(path, capacity)
         key = (path, eligible, cost, budgets, label_values, free, own)
         entry = (self._node_order.of(node), node)
         self._class_of[node] = (key, entry, capacity)
@@ -313,9 +320,15 @@ class ClassTable:
 
     def _add_capacity(self, path: Path, capacity: int) -> int:
         """Add to the capacity of the domain with this path; return that of a node that is its own domain."""
+        for depth in self._subgroup_depths:
+            domain = path[:depth]
+            self._inner_capacities[domain] = self._inner_capacities.get(domain, 0) + capacity
+            self._changed_domains.add(domain)
         domain = path[: self._tightness_depth]
         if len(domain) < self._tightness_depth:
             return capacity
+        if not domain:
+            return 0
         self._capacities[domain] = self._capacities.get(domain, 0) + capacity
         self._changed_domains.add(domain)
         return 0
@@ -325,8 +338,7 @@ class ClassTable:
         if known is None:
             return
         key, entry, capacity = known
-        if self._tightness_depth:
-            self._add_capacity(key[0], -capacity)
+        self._add_capacity(key[0], -capacity)
         members = self._members[key]
         members.pop(bisect_left(members, entry))
         self._made.pop(key, None)
@@ -348,6 +360,9 @@ class ClassTable:
             label_values=label_values,
             domain_capacity=own
             or (self._capacities[path[: self._tightness_depth]] if self._tightness_depth else 0),
+            subgroup_capacities=tuple(
+                [(depth - 1, self._inner_capacities[path[:depth]]) for depth in self._subgroup_depths]
+            ),
         )
         self._made[key] = made
         return made

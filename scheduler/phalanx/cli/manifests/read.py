@@ -1,6 +1,7 @@
 """Read manifests into the objects that a scheduler would see, or report every error in them."""
 
 import difflib
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
@@ -34,7 +35,7 @@ from phalanx.model.api.workloads import WorkloadObject
 from phalanx.model.dialects.queues import QUEUE_DIALECTS, QueueDialectName
 from phalanx.model.names import API_GROUP
 from phalanx.model.stored_records import RECORDS_NAME
-from phalanx.model.workloads.known import KNOWN, WorkloadKinds
+from phalanx.model.workloads.known import KNOWN, SINGLE_VERSIONS, WorkloadKinds
 
 _READ: Final = [KINDS[name] for name in READ_KINDS if name not in OF_STATUSES]
 
@@ -42,6 +43,9 @@ _BY_API_NAME: Final = {
     kind.api_name: tuple(other for other in _READ if other.api_name == kind.api_name) for kind in _READ
 }
 """The kinds that are read, by their name in the API, which several API groups may have."""
+
+_VERSION: Final = re.compile(r"v[1-9][0-9]?((alpha|beta)[1-9][0-9]?)?")
+"""A version of an API."""
 
 _CLOSE: Final = 0.84
 """Similarity from which a kind counts as misspelt: "PodGroups" does, "PodTemplate" and "NodePool" do not."""
@@ -208,10 +212,19 @@ def _own_kind(document: Document, kinds: Sequence[Kind]) -> Kind | None:
         if document.api_version == kind.api_version:
             return kind
     kind = next((kind for kind in kinds if kind.group == _group(document)), kinds[0])
+    if kind.group == _group(document) and _is_another_version(kind, document):
+        return kind
     is_custom = kind.group == API_GROUP and not _misspelt(_group(document))
     if _group(document) and (is_custom or _is_of_another_project(kind, document)):
         return None
     raise _wrong(document, "apiVersion", kind.api_version, shown(document.value.get("apiVersion")))
+
+
+def _is_another_version(kind: Kind, document: Document) -> bool:
+    """Whether it is a workload in another version of its API: the fields that are read are the same."""
+    version = document.api_version.rpartition("/")[2]
+    is_custom = kind.struct is WorkloadObject and "." in kind.group
+    return is_custom and kind.workload not in SINGLE_VERSIONS and _VERSION.fullmatch(version) is not None
 
 
 def _is_of_another_project(kind: Kind, document: Document) -> bool:

@@ -27,6 +27,13 @@ IGNORED: Final = frozenset({PODS})
 """Resources that are never scarce, so they never make a share dominant."""
 
 
+NOT_WAITING: Final = 1 << 62
+"""Nothing waits: after all that do."""
+
+_Age = tuple[int, int, str]
+"""Since when a gang waits, the creation of the queue, and its UID: the smaller one gets what is left."""
+
+
 class QueueShare(Struct, frozen=True):
     """The share of a queue and its descendants, on all nodes or on those of a flavor."""
 
@@ -56,6 +63,8 @@ class Participant(Struct, frozen=True):
     limit: Resources = NONE
     used: Bundles = NO_BUNDLES
     waiting: Bundles = NO_BUNDLES
+    waits_since: int = NOT_WAITING
+    """The creation of its oldest waiting gang, in seconds."""
     created: int = 0
     uid: str = ""
 
@@ -64,8 +73,7 @@ class Taker(Struct, frozen=True):
     """Who may get a unit that is left."""
 
     used: int
-    age: tuple[int, str]
-    """The creation and the UID of its queue."""
+    age: _Age
 
 
 class _Totals(Struct, frozen=True):
@@ -76,6 +84,7 @@ class _Totals(Struct, frozen=True):
     """The demand within all limits."""
     demand: Resources
     """The demand within limits of descendants, of which each reduces its own resource only."""
+    waits_since: int
     limit: Resources
     before_limit: Bundles
     """The demand within limits of descendants, but at least what they use."""
@@ -93,8 +102,7 @@ class _Sibling(Struct, frozen=True):
     bundles: Bundles
     """Its demand in total."""
     used: Resources
-    age: tuple[int, str]
-    """Its creation and UID: the smaller one gets what is left between equals."""
+    age: _Age
 
 
 def divide(participants: Mapping[QueueName, Participant], capacity: Resources) -> dict[QueueName, QueueShare]:
@@ -176,6 +184,7 @@ class _Division:
         return _Totals(
             used=used,
             demand=sum_of([*own, *(_at_most(child.limit, child.demand) for child in below)]),
+            waits_since=min([participant.waits_since, *(child.waits_since for child in below)]),
             limit=participant.limit,
             before_limit=before_limit,
             bundles=_within(bundles, participant.limit),
@@ -205,8 +214,9 @@ class _Division:
     def _used(self, name: QueueName) -> Resources:
         return sum_of(self._totals[name].used.values())
 
-    def _age(self, name: QueueName) -> tuple[int, str]:
-        return self._participants[name].created, self._participants[name].uid
+    def _age(self, name: QueueName) -> _Age:
+        participant = self._participants[name]
+        return self._totals[name].waits_since, participant.created, participant.uid
 
     def _divided(
         self, parent: QueueName | None, guarantees: Mapping[QueueName, Resources], share: Resources
@@ -232,7 +242,8 @@ class _Division:
 def in_whole_units(exact: Sequence[int | Fraction], takers: Sequence[Taker]) -> list[int]:
     """Round down; the largest remainders get the units that are left together (Hamilton).
 
-    Between equals a unit stays where it is used. Then the older queue gets it, then the smaller UID.
+    Between equals a unit stays where it is used. Otherwise the queue gets it of which a gang has waited the
+    longest, then the older queue, then the smaller UID.
     """
     kept = [floor(amount) for amount in exact]
     left = floor(sum(amount - whole for amount, whole in zip(exact, kept, strict=True) if amount != whole))

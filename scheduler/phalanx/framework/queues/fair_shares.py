@@ -20,6 +20,7 @@ from phalanx.framework.nodes.node_facts import NodeFacts
 from phalanx.framework.queues.device_capacity import DeviceCapacity
 from phalanx.framework.queues.division import (
     IGNORED,
+    NOT_WAITING,
     Bundles,
     Participant,
     QueueShare,
@@ -66,6 +67,13 @@ class _Partition(Struct, frozen=True):
 
     selector: Selector | None
     nodes: Mapping[NodeName, NodeState]
+
+
+class _Waiting(Struct, frozen=True):
+    """The pods that a waiting gang lacks to its minimum, and its creation."""
+
+    created: int
+    pods: list[Pod]
 
 
 class FairShares:
@@ -136,15 +144,15 @@ class FairShares:
             waiting = (
                 pod.shape.requests.get(resource, 0)
                 for gangs in self._waiting_minimums.values()
-                for pods in gangs
-                for pod in pods
+                for gang in gangs
+                for pod in gang.pods
                 if pod.shape.requests.get(device) or (pod.charges and charged_for(pod).get(device))
             )
             self._scarce_beside[key] = sum(waiting) > sum(max(0, free) for free in with_device)
         return self._scarce_beside[key]
 
     @cached_property
-    def _waiting_minimums(self) -> dict[QueueName, list[list[Pod]]]:
+    def _waiting_minimums(self) -> dict[QueueName, list[_Waiting]]:
         everywhere = _Partition(None, self._session.nodes)
         return _minimums(self._session, lambda pod: self._may_go_to(everywhere, pod))
 
@@ -194,6 +202,9 @@ class FairShares:
             limit=_combined(min, [source.limit for source in own]),
             used=self._used(queue.name, partition, capacity),
             waiting=merged(self._waiting(queue.name, partition)),
+            waits_since=min(
+                (each.created for each in self._waiting_minimums.get(queue.name, ())), default=NOT_WAITING
+            ),
             created=queue.created,
             uid=queue.uid,
         )
@@ -214,9 +225,9 @@ class FairShares:
 
     def _waiting(self, queue: QueueName, partition: _Partition) -> Iterator[Bundles]:
         """The demand of waiting gangs; for a flavor, of their pods that may run there."""
-        for pods in self._waiting_minimums.get(queue, ()):
-            placeable = [pod for pod in pods if self._may_go_to(partition, pod)]
-            if partition.selector is not None or len(placeable) == len(pods):
+        for each in self._waiting_minimums.get(queue, ()):
+            placeable = [pod for pod in each.pods if self._may_go_to(partition, pod)]
+            if partition.selector is not None or len(placeable) == len(each.pods):
                 yield bundle_of(self._demand(placeable, partition))
 
     def _demand(self, pods: list[Pod], partition: _Partition) -> Resources:
@@ -283,14 +294,14 @@ def _total_on(
     return sum_of(each for node, each in amounts.items() if node in nodes)
 
 
-def _minimums(session: _Session, can_run: Callable[[Pod], bool]) -> dict[QueueName, list[list[Pod]]]:
+def _minimums(session: _Session, can_run: Callable[[Pod], bool]) -> dict[QueueName, list[_Waiting]]:
     """Per queue, the pods that each gang needs to reach its minimum, if possible those that can run."""
-    found: dict[QueueName, list[list[Pod]]] = {}
+    found: dict[QueueName, list[_Waiting]] = {}
     for gang in session.waiting:
         if not _is_known_infeasible(gang, session):
             pods = pods_to_minimum(gang, can_run)
             if pods and session.objection(gang) is None:
-                found.setdefault(gang.queue, []).append(pods)
+                found.setdefault(gang.queue, []).append(_Waiting(gang.created, pods))
     return found
 
 

@@ -169,7 +169,10 @@ def _is_annotated(annotations: object, name: str) -> bool:
 
 
 def _has_value(fields: Mapping[str, Any], expected: PathValue | None) -> bool:
-    return expected is not None and _at(fields, expected.path) == expected.value
+    if expected is None:
+        return False
+    found = _at(fields, expected.path)
+    return found == expected.value or (expected.is_default and found in (None, ""))
 
 
 def _find(described: Mapping[str, Any], fields: Mapping[str, Any], path: str) -> Any:
@@ -180,12 +183,15 @@ def _find(described: Mapping[str, Any], fields: Mapping[str, Any], path: str) ->
 def _role(paths: RolePaths, find: Find, *, one_first: bool) -> WorkloadRole:
     hosts = _or_one(_whole(find(paths.hosts)))
     least = _whole(find(paths.least)) or 0
-    pods = max(_or_one(_whole(find(paths.pods))) - paths.including, 0)
+    written = _whole(find(paths.pods))
+    pods = max((paths.missing if written is None else written) - paths.including, 0)
     return WorkloadRole(
         name=str(find(paths.name) or paths.called),
         owners=_or_one(_whole(find(paths.owners))),
         pods=max(pods, least) * hosts,
         least=least * hosts if paths.least else pods,
+        unit=max(hosts, 1),
+        unit_label=paths.hosts_label,
         completions=_whole(find(paths.completions)),
         one_first=one_first,
     )

@@ -21,7 +21,7 @@ STATEFUL_SET: Final = WorkloadKind(
     plural="statefulsets",
     roles=_PODS,
     only_with_labels=(*_LABELS, "leaderworkerset.sigs.k8s.io/name"),
-    one_by_one=PathValue("spec.podManagementPolicy", "OrderedReady"),
+    one_by_one=PathValue("spec.podManagementPolicy", "OrderedReady", is_default=True),
     reserves=True,
 )
 

@@ -19,6 +19,9 @@ class PathValue(Struct, frozen=True, forbid_unknown_fields=True, rename="camel")
     value: str
     """The value of the field."""
 
+    is_default: bool = False
+    """Whether a missing field has this value."""
+
 
 class RequestPaths(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """Where the requests of a pod stand, if the object has no template of it: as of Spark."""
@@ -45,7 +48,8 @@ class RequestPaths(Struct, frozen=True, forbid_unknown_fields=True, rename="came
 class RolePaths(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """Where the roles of a workload stand: an object, or a list of objects, one for each role.
 
-    A role has `owners` objects, such as Jobs, which make `pods` pods each. Numbers that are missing are 1.
+    A role has `owners` objects, such as Jobs, which make `pods` pods each. Numbers that are missing are 1, or
+    as `missing` says.
     """
 
     at: str = ""
@@ -63,6 +67,9 @@ class RolePaths(Struct, frozen=True, forbid_unknown_fields=True, rename="camel")
     pods: str = ""
     """How many pods each of them has at the same time."""
 
+    missing: int = 1
+    """How many, if no number is written at `pods`."""
+
     least: str = ""
     """How many it always has, if an autoscaler decides on the others; `pods` counts if it is more."""
 
@@ -70,7 +77,10 @@ class RolePaths(Struct, frozen=True, forbid_unknown_fields=True, rename="camel")
     """How many pods of other roles `pods` counts too."""
 
     hosts: str = ""
-    """How many pods stand for one in `pods` and in `least`."""
+    """How many pods stand for one in `pods` and in `least`: they start together."""
+
+    hosts_label: str = ""
+    """A label that these pods share and no others."""
 
     completions: str = ""
     """How many pods of each of them succeed in all; missing where nobody counts them."""

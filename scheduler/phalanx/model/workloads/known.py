@@ -74,3 +74,10 @@ KNOWN: Final = workload_kinds()
 
 WORKLOADS: Final = KNOWN.by_name
 """These by name."""
+
+SINGLE_VERSIONS: Final = frozenset(
+    name
+    for name, kind in WORKLOADS.items()
+    if any(other.group == kind.group and other.kind == kind.kind for other in _KINDS if other is not kind)
+)
+"""The names of kinds of which another version is another kind."""

@@ -14,7 +14,11 @@ MPI_JOB: Final = WorkloadKind(
     plural="mpijobs",
     roles=(
         RolePaths(
-            at="spec.mpiReplicaSpecs.Worker", called="worker", pods="replicas", template="template.spec"
+            at="spec.mpiReplicaSpecs.Worker",
+            called="worker",
+            pods="replicas",
+            missing=0,
+            template="template.spec",
         ),
         RolePaths(
             at="spec.mpiReplicaSpecs.Launcher", called="launcher", pods="replicas", template="template.spec"

@@ -16,8 +16,10 @@ def _roles(cluster: str) -> tuple[RolePaths, ...]:
             at=f"{cluster}.workerGroupSpecs",
             name="groupName",
             pods="replicas",
+            missing=0,
             least="minReplicas",
             hosts="numOfHosts",
+            hosts_label="ray.io/worker-group-replica-name",
             template="template.spec",
         ),
     )

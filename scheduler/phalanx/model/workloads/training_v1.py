@@ -19,7 +19,11 @@ def _job(kind: str, replicas: str, types: tuple[str, ...], minimum: tuple[str, .
         only_this_version=kind == "MPIJob",
         roles=tuple(
             RolePaths(
-                at=f"spec.{replicas}.{each}", called=each.lower(), pods="replicas", template="template.spec"
+                at=f"spec.{replicas}.{each}",
+                called=each.lower(),
+                pods="replicas",
+                missing=0 if (kind, each) == ("MPIJob", "Worker") else 1,
+                template="template.spec",
             )
             for each in types
         ),

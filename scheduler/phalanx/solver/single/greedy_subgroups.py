@@ -6,7 +6,7 @@ then takes the largest. Backtracking is limited to SUBGROUP_TRIES_MAX domains; w
 CP-SAT.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -81,6 +81,7 @@ class _Search:
         self._want = list(want)
         self._tries = 0
         self._preferences: list[SubgroupPreference] = []
+        self._known_pod_capacities: dict[int, Mapping[int, int]] = {}
 
     def run(self, rules: Sequence[Rule]) -> Counts | None:
         """Return the pods by [node, role], or None."""
@@ -165,7 +166,20 @@ class _Search:
         """The domains that could hold each of the roles alone beside the counts, tightest first."""
         fits = self._fits_per_domain(counts, roles, level, where)
         enough = np.flatnonzero((fits >= [self._want[role] for role in roles]).all(axis=1))
-        return sorted(enough.tolist(), key=lambda number: (int(fits[number].sum()), number))
+        capacity = self._pod_capacities(level)
+        return sorted(
+            enough.tolist(), key=lambda number: (capacity.get(number, 0), int(fits[number].sum()), number)
+        )
+
+    def _pod_capacities(self, level: int) -> Mapping[int, int]:
+        """The pod capacity of each domain of a level, also of what the pods of this gang could not use."""
+        if level not in self._known_pod_capacities:
+            rows = self._table.rows
+            self._known_pod_capacities[level] = {
+                int(number): dict(group.subgroup_capacities).get(level, 0)
+                for number, group in zip(rows.domain[level], rows.classes, strict=True)
+            }
+        return self._known_pod_capacities[level]
 
     def _fits_per_domain(
         self, counts: Counts, roles: Sequence[int], level: int, where: BoolArray
