@@ -338,7 +338,8 @@ def test_all_gangs_are_explained_in_turn_though_every_cycle_changes_the_cluster(
 def test_capacity_reserved_after_placements_in_the_same_cycle() -> None:
     """Fair shares are computed again for the explanation, on the cluster with all placements."""
     scenario = Scenario().nodes("n", 5, gpu=8).queue("a", guarantee={GPU: 16}).queue("b", guarantee={GPU: 24})
-    scenario.gang("broken", 1, min=2, gpu=8, bound=1, started=True, queue="a")
+    scenario.gang("broken", 2, gpu=8, bound=2, started=True, queue="a")
+    scenario.change("broken", members=scenario.members("broken")[:1])
     scenario.gang("early", 3, gpu=8, queue="a", priority=5)
     scenario.gang("g", 1, gpu=8, queue="a", disruption=Disruption(preemptible=False))
     decided = scenario.decide()
@@ -483,7 +484,8 @@ def test_affinity_is_not_the_reason_where_capacity_would_be_enough() -> None:
 
 
 def test_capacity_reserved() -> None:
-    scenario = Scenario().nodes("n", 2, gpu=8).gang("broken", 1, min=2, gpu=8, bound=1, started=True)
+    scenario = Scenario().nodes("n", 2, gpu=8).gang("broken", 2, gpu=8, bound=2, started=True)
+    scenario.change("broken", members=scenario.members("broken")[:1])
     found = verdict(scenario.gang("g", 1, gpu=8))
     assert found.reason is Reason.CAPACITY_RESERVED
     assert "reserved for missing members of team/broken" in found.message
