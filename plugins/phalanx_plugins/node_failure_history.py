@@ -1,8 +1,9 @@
 """Adds a cost to nodes with recent failures, so that pods prefer other nodes.
 
-A few nodes cause most failures. The score of a node is the number of failures that it caused, with a
-half-life (`tolerance.failureHalfLifeMinutes` in the configuration). The metric `phalanx_node_failure_score`
-shows the scores. They are stored in memory only, and lost at a restart of the scheduler.
+A few nodes cause most failures. The score of a node is the number of failures that it caused, of each
+workload once in a half-life (`tolerance.failureHalfLifeMinutes` in the configuration). The metric
+`phalanx_node_failure_score` shows the scores. They are stored in memory only, and lost at a restart of the
+scheduler.
 """
 
 from typing import Final
@@ -16,7 +17,7 @@ from phalanx.model.nodes import Node
 
 COST_PER_FAILURE: Final = 20
 COST_MAX: Final = 200
-"""Twice the strongest preference of a pod: ten failures outweigh preferences, but no requirement."""
+"""Twice the strongest preference of a pod: failures of ten workloads outweigh it, but no requirement."""
 
 SCORE_OF_ONE: Final = 1000
 

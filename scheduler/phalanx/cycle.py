@@ -39,8 +39,8 @@ ACTIONS: Final[Mapping[ActionName, Step]] = {
 }
 """The steps that evict. `SchedulerConfig.actions` orders them, and may leave some out."""
 
-LAST_STEPS: Final[tuple[Step, ...]] = (verdicts.execute,)
-"""Explain each gang that was not placed."""
+LAST_STEPS: Final[tuple[Step, ...]] = (consolidate.execute_for_guarantees, verdicts.execute)
+"""Move and evict together for gangs inside guarantees; explain each gang that was not placed."""
 
 
 class Engine:

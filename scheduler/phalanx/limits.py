@@ -18,6 +18,10 @@ MAX_MIN_RUNTIME_DEFAULT_MS: Final = 600_000
 """Milliseconds of `disruption.minRuntime` that count where no queue sets a maximum: enough for a gang to load
 its data, and an owner of reclaimed capacity waits hardly longer than for the grace periods of pods."""
 
+RUN_TIME_NOTICE_MS: Final = 60_000
+"""Milliseconds from the condition that a gang runs longer than its `runtime.max`, because of which it was
+placed before a reserved start, to its eviction for that start: time to save its work, and for alerts."""
+
 PAST_USAGE_REPORT_PERIOD_MS: Final = 300_000
 """Milliseconds between two writes of the average usage of a queue. A restart loses at most this much, and
 usage is averaged over hours."""

@@ -42,7 +42,8 @@ def test_no_more_pods_are_evicted_than_the_budget_allows(allowed: int, asked: in
     decided = _protected(allowed).gang("high", asked, gpu=1, priority=10).decide(HARD)
     assert len(decided.evicted()) == gone
     if not gone:
-        said = f"PodDisruptionBudget team/web: allows {allowed} evictions now, {asked} needed"
+        most = "1 eviction" if allowed == 1 else f"{allowed} evictions"
+        said = f"PodDisruptionBudget team/web: allows {most} now, {asked} needed"
         assert said in evidence(decided, "high")
         assert decided.verdict("high").reason is Reason.INSUFFICIENT_CAPACITY
 
@@ -68,7 +69,7 @@ def test_two_preemptors_share_one_budget() -> None:
     scenario.gang("one", 2, gpu=1, priority=10).gang("two", 2, gpu=1, priority=9)
     decided = scenario.decide(HARD)
     assert len(decided.evicted()) == 2
-    assert "team/web: allows 1 evictions now, 2 needed" in evidence(decided, "two")
+    assert "team/web: allows 1 eviction now, 2 needed" in evidence(decided, "two")
 
 
 def test_unconfirmed_evictions_of_earlier_cycles_count() -> None:

@@ -104,7 +104,7 @@ class Play:
         return False
 
 
-# --- the words of docs/guarantees.md ------------------------------------------------------------------------
+# --- the words of docs/guarantees.md --------------------------------------------------------------------
 
 
 def covered(queue: str, running: Iterable[Job], guarantee: int) -> list[Job]:
@@ -243,3 +243,11 @@ def test_queues_may_have_any_names() -> None:
         for index, name in enumerate((first, second)):
             scenario.gang(f"g-{name}", 1, gpu=2, cpu=0, memory=0, queue=name, created=index)
         assert scenario.decide().placed() == [f"g-{first}"]
+
+
+def test_priorities_do_not_decide_between_equal_queues() -> None:
+    """One GPU, and equal queues of which nothing runs: the older gang starts."""
+    scenario = Scenario().nodes("n", 1, gpu=1).queue("a").queue("b")
+    scenario.gang("older", 1, gpu=1, cpu=0, memory=0, queue="b", created=1)
+    scenario.gang("newer", 1, gpu=1, cpu=0, memory=0, queue="a", created=2, priority=9)
+    assert scenario.decide().placed() == ["older"]

@@ -1,14 +1,18 @@
 """A gang avoids nodes on which it failed, and nodes that fail often cost more."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 from phalanx.framework.config import SchedulerConfig, ToleranceConfig
 from phalanx.framework.decay import decayed
 from phalanx.framework.retry import RetryConfig
 from phalanx.model.names import GangId, NodeName, PodUid
-from phalanx.model.pods import PodFailure, PodPhase
+from phalanx.model.pod_failures import PodFailure
+from phalanx.model.pods import PodPhase
 
 from tests.builders import Scenario
+from tests.examples import holds
 
 NODE_AVOIDANCE_MS = RetryConfig().avoid_node_ms(0)
 HOUR_MS = 3_600_000
@@ -35,7 +39,8 @@ def fail_again(scenario: Scenario, failure: PodFailure, ended: int = 0) -> Scena
 def test_the_node_on_which_a_gang_failed_is_avoided(failure: PodFailure) -> None:
     scenario = failed_once(failure).gang("other", 1, gpu=1)
     decided = scenario.decide()
-    assert (decided.nodes("g"), decided.nodes("other")) == (["spare-0"], ["n-0"])
+    place = "n-0" if failure is PodFailure.DISRUPTED else "spare-0"
+    assert (decided.nodes("g"), decided.nodes("other")) == ([place], ["n-0"])
 
 
 def test_an_avoided_node_is_used_when_no_other_fits() -> None:
@@ -94,16 +99,72 @@ def test_a_lost_or_faulty_node_is_avoided_after_it_is_back(bad: dict[str, str]) 
 @pytest.mark.parametrize("failure", PodFailure)
 def test_only_failures_caused_by_the_node_count(failure: PodFailure) -> None:
     scores = failed_once(failure).decide(HOURLY).result.stats.failure_scores
-    assert scores == ({} if failure is PodFailure.CONTAINER else {"n-0": 1000})
+    is_of_node = failure in (PodFailure.NODE_LOST, PodFailure.NOT_PREPARED)
+    assert scores == ({"n-0": 1000} if is_of_node else {})
 
 
 def test_a_failed_pod_counts_once_and_its_score_decays() -> None:
-    scenario = failed_once(PodFailure.REJECTED)
+    scenario = failed_once(PodFailure.NODE_LOST)
     for elapsed, expected in ((0, 1000), (HOUR_MS, 500), (HOUR_MS // 2, 375), (10 * HOUR_MS, None)):
         scenario.now += elapsed
         result = scenario.decide(HOURLY).result
         assert result.stats.failure_scores.get(NodeName("n-0")) == expected
         scenario.memory = result.memory
+
+
+@pytest.mark.parametrize(("names", "counts"), [((), False), (("preflight",), True), (("setup",), False)])
+def test_an_init_container_counts_only_if_the_configuration_names_it(
+    names: tuple[str, ...], *, counts: bool
+) -> None:
+    scenario = failed_once(PodFailure.INIT_CONTAINER)
+    members = [
+        replace(pod, failed_init="preflight") if pod.phase is PodPhase.FAILED else pod
+        for pod in scenario.members("g")
+    ]
+    tolerance = ToleranceConfig(preflight_containers=names)
+    decided = scenario.change("g", members=tuple(members)).decide(SchedulerConfig(tolerance=tolerance))
+    assert dict(decided.result.stats.failure_scores) == ({"n-0": 1000} if counts else {})
+    assert decided.nodes("g") == ["spare-0"]
+
+
+@holds(25)
+@given(
+    failures=st.lists(
+        st.tuples(
+            st.integers(0, 3 * HOUR_MS // 2), st.sampled_from(["a", "b", "c"]), st.sampled_from(PodFailure)
+        ),
+        max_size=10,
+    )
+)
+def test_what_the_node_did_counts_once_for_each_workload_and_half_life(
+    failures: list[tuple[int, str, PodFailure]],
+) -> None:
+    """Each failure comes so long after the one before."""
+    scenario = Scenario().nodes("n", 1, gpu=8)
+    for name in ("a", "b", "c"):
+        scenario.gang(name, 1, gpu=1, on=("n-0",))
+    scenario.memory = scenario.decide(HOURLY).result.memory
+    score, counted_at, last, at = 0.0, 0, dict[str, int](), 0
+    for number, (after, name, failure) in enumerate(failures):
+        scenario.now += after
+        at += after
+        did = failure in (PodFailure.NODE_LOST, PodFailure.NOT_PREPARED)
+        if did and (name not in last or at - last[name] >= HOUR_MS):
+            score = halved(score, at - counted_at) + 1000
+            last[name] = counted_at = at
+        first = scenario.members(name)[0]
+        dead = replace(first, uid=PodUid(f"dead-{number}"), phase=PodPhase.FAILED, failure=failure)
+        scenario.change(name, members=(*scenario.members(name), dead))
+        result = scenario.decide(HOURLY).result
+        scenario.memory = result.memory
+        found = result.stats.failure_scores.get(NodeName("n-0"), 0)
+        left = halved(score, at - counted_at)
+        assert abs(found - left) <= 10 or left < 110, "the decay is in integers, and ends at a tenth"
+
+
+def halved(score: float, after: int) -> float:
+    """It is halved each hour, and falls evenly in between."""
+    return score * 0.5 ** (after // HOUR_MS) * (1 - after % HOUR_MS / HOUR_MS / 2)
 
 
 def test_a_node_that_becomes_unhealthy_counts() -> None:
@@ -114,7 +175,7 @@ def test_a_node_that_becomes_unhealthy_counts() -> None:
 
 
 def test_other_gangs_prefer_nodes_that_failed_less() -> None:
-    scenario = failed_once(PodFailure.REJECTED).gang("other", 1, gpu=1)
+    scenario = failed_once(PodFailure.NODE_LOST).gang("other", 1, gpu=1)
     scenario.memory = scenario.decide(HOURLY).result.memory
     scenario.now += 1
     assert scenario.decide(HOURLY).nodes("other") == ["spare-0"]

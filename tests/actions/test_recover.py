@@ -9,7 +9,8 @@ from phalanx.model.api.pod_groups import Recovery, RecoveryMode
 from phalanx.model.decisions import EvictionReason
 from phalanx.model.names import NodeName, PodUid
 from phalanx.model.nodes import Taint
-from phalanx.model.pods import Pod, PodFailure, PodPhase, Toleration
+from phalanx.model.pod_failures import PodFailure
+from phalanx.model.pods import Pod, PodPhase, Toleration
 from phalanx.model.reasons import Reason
 
 from tests.builders import Scenario

@@ -20,7 +20,7 @@ NOW = 60_000_000
 """Seconds."""
 SIZE = 8
 """GPUs of a node."""
-ARE_COMPARED = ("minutes", "size", "stopped", "queue", "age")
+ARE_COMPARED = ("minutes", "size", "stopped", "queue", "age", "asks")
 
 
 class Member(Struct, frozen=True):
@@ -103,10 +103,8 @@ class Case(Struct, frozen=True):
             queue=gang.queue,
             on=[member.node for member in gang.members],
             labels=labels,
-            disruption=Disruption(
-                preemptible=not gang.asks_to_stay,
-                mode=DisruptionMode.SINGLE if gang.is_single else DisruptionMode.ALL,
-            ),
+            prefers_to_stay=gang.asks_to_stay,
+            disruption=Disruption(mode=DisruptionMode.SINGLE if gang.is_single else DisruptionMode.ALL),
         )
         pods = scenario.members(gang.name)
         ran = [member.ran for member in gang.members]
@@ -177,7 +175,7 @@ class Oracle:
             equal = [
                 other
                 for other in whole
-                if self.class_of(other) == self.class_of(gang)
+                if (other.queue, other.priority) == (gang.queue, gang.priority)
                 and sum(member.gpus for member in other.members) == devices
             ]
             if gang is equal[0]:
@@ -186,7 +184,10 @@ class Oracle:
                     for each in sorted(equal, key=lambda each: (each.asks_to_stay, found[each.name]))
                 ]
                 if len({each.asks_to_stay for each in equal}) > 1:
-                    found.update(zip(names, sorted(found[name] for name in names), strict=True))
+                    asking = {each.name for each in equal if each.asks_to_stay}
+                    ascending = sorted(found[name] for name in names)
+                    for name, loss in zip(names, ascending, strict=True):
+                        found[name] = (*loss[:-1], int(name in asking))
         return found
 
     def loss(
@@ -198,7 +199,7 @@ class Oracle:
         return self.plain(gang, some)
 
     def plain(self, gang: Runs, some: tuple[Member, ...]) -> tuple[int, ...]:
-        """Device-minutes, devices (both in eighths), gangs that stop, queue priority, age; for each part."""
+        """Device-minutes, devices (both in eighths), gangs that stop, queue priority, age, 0, by part."""
         parts, stopped = len(some), len(some)
         if not gang.is_single:
             stopped = int(len(some) == len(gang.members))
@@ -213,6 +214,7 @@ class Oracle:
             stopped,
             parts * place,
             parts * max(member.ran for member in gang.members),
+            0,
         )
 
 
@@ -243,7 +245,7 @@ def cases(draw: st.DrawFn, *, guaranteed: bool) -> Case:
                     least=draw(st.integers(1, len(members))) if draw(st.booleans()) else len(members),
                     budget=draw(st.booleans()),
                     is_single=draw(st.integers(0, 3)) == 0,
-                    asks_to_stay=guaranteed and draw(st.integers(0, 3)) == 0,
+                    asks_to_stay=draw(st.integers(0, 3)) == 0,
                 )
             )
     gpus = draw(st.sampled_from((1, 2, 4, 8)))

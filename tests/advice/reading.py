@@ -86,7 +86,9 @@ Forms = tuple[tuple[str, Callable[[re.Match[str]], Advice]], ...]
 
 
 def _ends(match: re.Match[str]) -> Advice:
-    return Advice("ends", names=tuple(match["names"].split(" and ")))
+    """Such as "gang team/x (terminating) and pod team/y end"."""
+    names = [name.removesuffix(" (terminating)") for name in match["names"].split(" and ")]
+    return Advice("ends", names=tuple(names))
 
 
 def _is_free(match: re.Match[str]) -> Advice:

@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from phalanx.model.reasons import Reason
 
 from tests.advice.obstacles import contradiction
 from tests.advice.reading import ACTIONS, EVENTS, Unreadable, advice_of
@@ -32,6 +33,12 @@ def test_every_advice_helps() -> None:
     followed = [trial for refusal in refusals() for trial in trials(refusal)]
     assert followed
     assert [(trial.refusal.seed, trial.text, trial.problem) for trial in followed if trial.problem] == []
+
+
+def test_a_gang_is_explained_where_only_other_members_fit_the_empty_cluster() -> None:
+    refusal = refusal_of(20_119)
+    assert refusal is not None
+    assert refusal.verdict.reason is Reason.QUEUE_LIMIT
 
 
 def test_nearly_every_refusal_has_an_advice_that_a_user_can_follow() -> None:

@@ -112,7 +112,7 @@ def failure_scores_decay() -> str | None:
     """After a month the node has no failure score any more."""
     runner = CycleRunner(written.node("n0"), written.node("n1"))
     runner.cycle()
-    failed = written.pod("failed", nodeName="n0", status={"phase": "Failed", "reason": "OutOfcpu"})
+    failed = written.pod("failed", nodeName="n0", status={"phase": "Failed", "reason": "NodeLost"})
     runner.put(failed)
     runner.cycle()
     runner.gone(failed)

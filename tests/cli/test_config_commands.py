@@ -168,7 +168,7 @@ def test_a_key_is_explained(phalanx: Phalanx) -> None:
 
 def test_a_section_and_a_plugin_list_their_keys(phalanx: Phalanx) -> None:
     section = phalanx("config", "explain", "tolerance").out
-    assert section.count("\ntolerance.") == 4
+    assert section.count("\ntolerance.") == 5
     plugin = phalanx("config", "explain", "plugins.priority").out
     assert plugin.startswith(
         "KEY:      plugins[priority]\nTYPE:     plugin\n\nServes gangs of higher priority"

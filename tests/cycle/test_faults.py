@@ -8,7 +8,8 @@ from phalanx.framework.config import SchedulerConfig, ToleranceConfig
 from phalanx.model.api.pod_groups import Recovery, RecoveryMode
 from phalanx.model.decisions import CycleResult
 from phalanx.model.memory import Memory
-from phalanx.model.pods import Pod, PodFailure, PodPhase
+from phalanx.model.pod_failures import PodFailure
+from phalanx.model.pods import Pod, PodPhase
 
 from tests.builders import Decided, Scenario
 from tests.examples import holds

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from phalanx.model.conversion.pods import read_pod
 from phalanx.model.conversion.shapes import ShapeCache
-from phalanx.model.pods import Pod, PodFailure
+from phalanx.model.pod_failures import PodFailure
+from phalanx.model.pods import Pod
 from phalanx_simulator.embedded.apiserver.objects import rfc3339
 
 from tests.model.written import pod
@@ -21,16 +22,49 @@ def ended(code: int, reason: str = "", at: str | None = None) -> list[Status]:
     return [{"name": "main", "state": {"terminated": {"exitCode": code, "reason": reason, "finishedAt": at}}}]
 
 
+def disrupted(reason: str) -> Status:
+    return {"conditions": [{"type": "DisruptionTarget", "status": "True", "reason": reason}]}
+
+
+DECIDED = ("PreemptionByScheduler", "EvictionByEvictionAPI", "Preempted", "GangRestarted", "Consolidated")
+CLEARED = ("DeletionByTaintManager", "DeletionByPodGC", "MemberReplaced")
+OWN_STORAGE = (
+    'Usage of EmptyDir volume "scratch" exceeds the limit "1Gi". ',
+    'Container main exceeded its local ephemeral storage limit "1Gi". ',
+    "Pod ephemeral local storage usage exceeds the total limit of containers 1Gi. ",
+)
+SHORT = "The node was low on resource: memory. Threshold quantity: 100Mi, available: 40Mi. "
+USED_MORE = "Container main was using 9Gi, request is 1Gi, has larger consumption of memory. "
+ILL_DEVICES = "Allocate failed due to no healthy devices present; cannot allocate unhealthy devices gpu"
+TAKEN_DEVICES = (
+    "Allocate failed due to requested number of devices unavailable for gpu. Requested: 2, Available: 1"
+)
+
+
 @pytest.mark.parametrize(
     ("status", "failure"),
     [
         ({"reason": "OutOfcpu"}, PodFailure.REJECTED),
         ({"reason": "OutOfnvidia.com/gpu"}, PodFailure.REJECTED),
-        ({"reason": "UnexpectedAdmissionError"}, PodFailure.REJECTED),
+        ({"reason": "NodeAffinity"}, PodFailure.REJECTED),
+        ({"reason": "UnexpectedAdmissionError"}, PodFailure.NOT_PREPARED),
+        ({"reason": "UnexpectedAdmissionError", "message": ILL_DEVICES}, PodFailure.NOT_PREPARED),
+        ({"reason": "UnexpectedAdmissionError", "message": TAKEN_DEVICES}, PodFailure.REJECTED),
         ({"reason": "NodeLost"}, PodFailure.NODE_LOST),
         ({"reason": "Terminated"}, PodFailure.NODE_LOST),
         ({"containerStatuses": ended(137, "NodeShutdown")}, PodFailure.NODE_LOST),
-        ({"conditions": [{"type": "DisruptionTarget", "status": "True"}]}, PodFailure.NODE_LOST),
+        (disrupted("TerminationByKubelet"), PodFailure.NODE_LOST),
+        ({**disrupted("TerminationByKubelet"), "reason": "Evicted", "message": SHORT}, PodFailure.NODE_LOST),
+        (
+            {**disrupted("TerminationByKubelet"), "reason": "Evicted", "message": SHORT + USED_MORE},
+            PodFailure.CONTAINER,
+        ),
+        ({**disrupted("TerminationByKubelet"), "reason": "Preempting"}, PodFailure.DISRUPTED),
+        ({"reason": "Evicted"}, PodFailure.NODE_LOST),
+        *[({"reason": "Evicted", "message": text}, PodFailure.CONTAINER) for text in OWN_STORAGE],
+        *[(disrupted(reason), PodFailure.DISRUPTED) for reason in ("", *DECIDED)],
+        *[(disrupted(reason), PodFailure.NODE_CLEARED) for reason in CLEARED],
+        ({**disrupted("Preempted"), "containerStatuses": ended(137, "Error")}, PodFailure.DISRUPTED),
         ({"initContainerStatuses": ended(1, "Error")}, PodFailure.INIT_CONTAINER),
         ({"initContainerStatuses": ended(0), "containerStatuses": ended(1)}, PodFailure.CONTAINER),
         ({"reason": "DeadlineExceeded"}, PodFailure.CONTAINER),
@@ -40,7 +74,13 @@ def ended(code: int, reason: str = "", at: str | None = None) -> list[Status]:
 def test_kinds_of_failure(status: Status, failure: PodFailure) -> None:
     assert read({"phase": "Failed", **status}).failure is failure
     assert read({"phase": "Running", **status}).failure is None
-    assert failure.is_of_infrastructure is (failure is not PodFailure.CONTAINER)
+    assert failure.is_of_node is (failure in (PodFailure.NODE_LOST, PodFailure.NOT_PREPARED))
+
+
+def test_the_name_of_an_init_container_that_failed() -> None:
+    status = {"initContainerStatuses": [*ended(0), {**ended(3)[0], "name": "preflight"}]}
+    assert read({"phase": "Failed", **status}).failed_init == "preflight"
+    assert read({"phase": "Running", **status}).failed_init == ""
 
 
 def test_when_a_pod_ended() -> None:

@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from phalanx.limits import CONDITION_MESSAGE_MAX_BYTES
 from phalanx.model.api.native_pod_groups import NativePodGroup
 from phalanx.model.api.pod_groups import RESERVED, Counts, PodGroupSpec, PodGroupStatus, StartStatus
 from phalanx.model.decisions import Certificate, Placement
@@ -137,7 +138,7 @@ def test_an_expected_start_is_shown_while_members_wait() -> None:
     assert status(gang(RUNNING), report).expected_start is None
 
 
-def test_the_condition_has_the_message_the_evidence_and_the_next_step() -> None:
+def test_the_condition_has_the_message_the_next_step_and_the_evidence() -> None:
     evidence = (
         Evidence("rack a", "fits 1 of 2 pods"),
         Evidence("nodes", "cordoned", 3),
@@ -147,9 +148,17 @@ def test_the_condition_has_the_message_the_evidence_and_the_next_step() -> None:
         gang(WAITING, WAITING), GangReport(verdict=msgspec.structs.replace(REFUSED, evidence=evidence))
     )
     assert found.conditions[0].message == (
-        "needs 2, 1 is free. rack a: fits 1 of 2 pods; nodes: 3 cordoned, "
-        "1 insufficient nvidia.com/gpu. Free 1 more."
+        "needs 2, 1 is free. Free 1 more. rack a: fits 1 of 2 pods; nodes: 3 cordoned, "
+        "1 insufficient nvidia.com/gpu"
     )
+
+
+def test_the_next_step_is_never_cut_off() -> None:
+    many = tuple(Evidence(f"pod team/x-{number}", "fits no node now") for number in range(200))
+    found = status(gang(WAITING), GangReport(verdict=msgspec.structs.replace(REFUSED, evidence=many)))
+    message = found.conditions[0].message
+    assert len(message.encode()) == CONDITION_MESSAGE_MAX_BYTES
+    assert "Free 1 more" in message
 
 
 def test_placement_and_certificate_are_kept_in_later_cycles() -> None:

@@ -128,6 +128,16 @@ def test_no_gang_is_evicted_that_a_guarantee_of_another_queue_covers(
     assert verdicts(scenario, 0, 1) == expected
 
 
+@pytest.mark.parametrize(("beside", "expected"), [(8, []), (7, ["S22"])])
+def test_another_gang_may_make_up_the_amount_that_a_guarantee_covered(
+    beside: int, expected: list[str]
+) -> None:
+    """The guarantee covers the older gang, which a fair share may take if the amount stays."""
+    scenario = cluster(queue="other").queue("other", guarantee={GPU: 8}).nodes("m", gpu=8)
+    scenario.gang("beside", 1, gpu=beside, queue="other", on=["m-0"])
+    assert verdicts(scenario, 0, 1) == expected
+
+
 @pytest.mark.parametrize(
     ("cause", "running", "expected"),
     [

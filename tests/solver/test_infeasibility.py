@@ -146,6 +146,19 @@ def test_each_role_counts_with_as_many_pods_as_fit() -> None:
     assert found.most_proven
 
 
+def test_the_most_pods_are_proven_where_a_resource_is_used_up() -> None:
+    """Each of 60 pods has another request of memory; there are 40 GPUs."""
+    problem = PlacementProblem(
+        resources=("memory", *GPU),
+        levels=(),
+        roles=tuple(role(f"w{number}", (100 + number, 1), 1) for number in range(60)),
+        classes=tuple(node(f"n{number}", (10_000, 8), (), roles=60) for number in range(5)),
+    )
+    found = explain(problem)
+    assert sum(found.most) == 40
+    assert found.most_proven
+
+
 def test_nothing_to_place_on() -> None:
     problem = PlacementProblem(resources=GPU, levels=(), roles=(role("worker", (1,), 1),), classes=())
     found = explain(problem)

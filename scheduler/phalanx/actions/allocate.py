@@ -62,6 +62,7 @@ def execute(cycle: Cycle) -> None:
     if nothing_is_held and not (attempts.has_given_up or were_withheld) and joint_admission.improve(cycle):
         attempts.try_again(skipped)
     cycle.outcome.reserved = attempts.reservations.all
+    cycle.outcome.let_in = attempts.reservations.let_in
     cycle.outcome.used_reservations = attempts.reservations.used
     attempts.problems.give_back()
 

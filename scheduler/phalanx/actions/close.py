@@ -8,10 +8,11 @@ from phalanx.actions.backlog import results
 from phalanx.actions.context import Cycle
 from phalanx.actions.demands.demand_queue import rank_changes_at
 from phalanx.actions.explanations import start_messages
-from phalanx.actions.reservations import capacity_holds
+from phalanx.actions.reservations import capacity_holds, overdue
 from phalanx.actions.reservations.backfill import reserved_starts_of
 from phalanx.actions.reservations.capacity_holds import CapacityHolds
 from phalanx.framework.decay import decayed
+from phalanx.framework.queues.unserved_guarantees import unserved_guarantees
 from phalanx.framework.retry import EVICTION_CHECK_MS, PLUGIN_ERROR_RETRY_MS
 from phalanx.framework.session import Session
 from phalanx.framework.states import PodState
@@ -33,6 +34,9 @@ def result_of(cycle: Cycle) -> CycleResult:
     verdicts = start_messages.verdicts_of(session, cycle.outcome)
     verdicts = results.verdicts(verdicts, cycle.backlog, session)
     _ask_for_cycles(cycle, holds)
+    let_in = overdue.remembered(session, cycle.outcome.let_in)
+    for at in overdue.wake_times(let_in, session.now):
+        cycle.wake_at(at)
     withdrawn = _withdrawn(session)
     return CycleResult(
         cycle=session.cycle,
@@ -55,6 +59,7 @@ def result_of(cycle: Cycle) -> CycleResult:
             deleting_members=cycle.node_failures.deleting,
             scores=cycle.node_failures.scores,
             reserved_starts=reserved_starts_of(cycle.outcome.reserved),
+            let_in=let_in,
             nodes=session.health.records,
             past_usage=_past_usage(session),
             reported_usage=reported,
@@ -131,6 +136,7 @@ def _reports(cycle: Cycle, reported: Mapping[QueueName, PastUsage]) -> dict[str,
             pods[queue.name] += pod_count
     kept = session.held_usage()
     shares = {queue.name: session.fair_shares.of(queue.name) for queue in session.queues}
+    unserved = unserved_guarantees(session)
     return {
         queue.name: QueueReport(
             allocated=_without(session.ledger.usage(queue.name), kept.get(queue.name, NONE)),
@@ -140,6 +146,7 @@ def _reports(cycle: Cycle, reported: Mapping[QueueName, PastUsage]) -> dict[str,
             guarantee=dict(sorted(shares[queue.name].guarantee.items())),
             fair_share=dict(sorted(shares[queue.name].fair_share.items())),
             unmet_guarantees=(
+                *unserved.get(queue.name, ()),
                 *session.fair_shares.problems(queue),
                 *session.cells.lacking.get(queue.name, ()),
             ),

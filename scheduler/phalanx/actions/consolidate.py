@@ -5,18 +5,23 @@ and there must be capacity for all moved gangs elsewhere at the same time. The f
 in preemption; the new capacity of the moved gangs is held (`consolidation/moves.py`). Nothing is moved in a
 cycle that evicts otherwise, while the breaker is open, or soon after nodes became faulty, nor for a gang for
 which it is enough to give up starts of this cycle. In a dry run the plan is only reported.
+
+For a gang inside a guarantee the step runs once more after preemption, also without the action. Then it may
+evict other gangs together with the moves (`consolidation/evictions_beside_moves.py`).
 """
 
 from collections import Counter
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
 from phalanx.actions import formatting
+from phalanx.actions.consolidation.evictions_beside_moves import is_inside_guarantee, sets_to_evict
 from phalanx.actions.consolidation.movable_gangs import MovablePool, uses_parts
 from phalanx.actions.consolidation.move_planner import CheckedMovePlan, Moved, MovePlanner
 from phalanx.actions.consolidation.moves import apart_of, kind_of
 from phalanx.actions.context import Cycle
-from phalanx.actions.demands.demand import Demand, Stage
+from phalanx.actions.demands.demand import Demand, Stage, beneficiary_of
 from phalanx.actions.limits import (
     CONSOLIDATIONS_TRIED_MAX,
     CYCLE_MOVES_LIMIT,
@@ -26,9 +31,11 @@ from phalanx.actions.outcome import Failure
 from phalanx.actions.preemption.enough_starts import EnoughStarts
 from phalanx.actions.preemption.eviction_limits import limits_of
 from phalanx.actions.preemption.nominations import nominate
-from phalanx.actions.preemption.victims import assume_terminated
+from phalanx.actions.preemption.victim_search import gangs_ended_by
+from phalanx.actions.preemption.victims import Victim, assume_terminated
 from phalanx.actions.problems.held_devices import in_order
 from phalanx.actions.reservations.reservations import hold
+from phalanx.framework.config import ActionName
 from phalanx.framework.session import Session
 from phalanx.limits import MOVE_DETERMINISTIC_LIMIT
 from phalanx.model.charges import total_requests
@@ -36,12 +43,24 @@ from phalanx.model.decisions import EvictionReason
 from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.memory import Move, MovedGang, MovePlan, Nomination
 from phalanx.model.names import GangId, NodeName, ShapeKey
+from phalanx.model.pods import Pod
 from phalanx.model.reasons import Evidence, Reason, Verdict
 
 
 def execute(cycle: Cycle) -> None:
     """Execute the first plan that is found, or propose plans in a dry run."""
     step = _Consolidation(cycle)
+    if _may_move_gangs(cycle.session):
+        step.search()
+    step.close()
+
+
+def execute_for_guarantees(cycle: Cycle) -> None:
+    """Move gangs, and evict others with them, for gangs inside guarantees."""
+    config = cycle.session.config
+    if ActionName.PREEMPT not in config.actions or not config.consolidation.for_guarantees:
+        return
+    step = _Consolidation(cycle, is_for_guarantees=True)
     if _may_move_gangs(cycle.session):
         step.search()
     step.close()
@@ -56,8 +75,11 @@ def _may_move_gangs(session: Session) -> bool:
 
 
 class _Consolidation:
-    def __init__(self, cycle: Cycle) -> None:
+    def __init__(self, cycle: Cycle, *, is_for_guarantees: bool = False) -> None:
         self._cycle = cycle
+        self._is_for_guarantees = is_for_guarantees
+        self._evicted: tuple[Victim, ...] = ()
+        """The victims that are evicted beside the moves of the last plan."""
         self._session = session = cycle.session
         self._outcome = cycle.outcome
         self._moves = cycle.moves
@@ -101,11 +123,11 @@ class _Consolidation:
         cycle.memory = replace(
             cycle.memory,
             moves=moves,
-            next_move_search=dict(sorted(self._next_search.items())),
-            proposed_plans=dict(sorted(self._proposed.items())),
+            next_move_search=dict(sorted({**cycle.memory.next_move_search, **self._next_search}.items())),
+            proposed_plans=dict(sorted({**cycle.memory.proposed_plans, **self._proposed}.items())),
         )
-        cycle.plans = tuple(self._plans)
-        cycle.notes = {gang: _note_on(plan) for gang, plan in self._proposed.items()}
+        cycle.plans = (*cycle.plans, *self._plans)
+        cycle.notes = {**cycle.notes, **{gang: _note_on(plan) for gang, plan in self._proposed.items()}}
         if self._executed is not None:
             self._nominate(*self._executed)
         next_at = min([*self._next_search.values(), *(move.until for move in moves.values())], default=None)
@@ -129,7 +151,11 @@ class _Consolidation:
         shapes = [batch.pods[0].shape for batch in demand.batches]
         if any(uses_parts(shape, self._session) for shape in shapes):
             return False
-        return not self._is_nominated(gang.id) and self._is_enough_free(demand)
+        if self._is_nominated(gang.id):
+            return False
+        if self._is_for_guarantees:
+            return is_inside_guarantee(demand, self._session)
+        return self._is_enough_free(demand)
 
     def _is_nominated(self, gang: GangId) -> bool:
         """Whether capacity is nominated for it, or it rests after failed nominations."""
@@ -167,16 +193,40 @@ class _Consolidation:
         """
         with self._session.statement() as trial:
             hold(self._outcome.reserved_for_others(demand.gang.id), trial)
-            plan = None if self._fits_soon(demand, planner) else self._plan_within_limits(demand, planner)
+            plan = None
+            if not self._fits_soon(demand, planner):
+                find = self._plan_with_evictions if self._is_for_guarantees else self._plan_within_limits
+                plan = find(demand, planner)
             trial.roll_back()
         return plan
 
-    def _plan_within_limits(self, demand: Demand, planner: MovePlanner) -> CheckedMovePlan | None:
-        """A plan of gangs that may be evicted; None if they may not be evicted together."""
-        limits = limits_of(self._session, self._pool.nominated_victims)
+    def _plan_with_evictions(self, demand: Demand, planner: MovePlanner) -> CheckedMovePlan | None:
+        """A plan after the eviction of the best victims with which there is one. Some gang must move."""
+        for victims in sets_to_evict(demand, self._session, self._pool.nominated_victims):
+            with self._session.statement() as trial:
+                for each in victims:
+                    trial.assume_ended(queue=each.queue, used=each.used, booked=each.booked, gone=each.pods)
+                plan = self._plan_within_limits(demand, planner, victims)
+                trial.roll_back()
+            if plan is not None and plan.moved:
+                self._evicted = victims
+                return plan
+        return None
+
+    def _plan_within_limits(
+        self, demand: Demand, planner: MovePlanner, evicted: Sequence[Victim] = ()
+    ) -> CheckedMovePlan | None:
+        """A plan of gangs that may be evicted beside others; None if they may not be evicted together."""
+        gone = {pod.uid for each in evicted for pod in each.pods}
+        gangs = {each.gang.id for each in evicted}
+        limits = limits_of(self._session, self._pool.nominated_victims | gone)
         plan, spent = planner.plan(
             demand,
-            [unit for unit in self._pool.units_for(demand.gang) if not limits.exceeded_by([unit])],
+            [
+                unit
+                for unit in self._pool.units_for(demand.gang)
+                if unit.gang.id not in gangs and not limits.exceeded_by([unit])
+            ],
             moves_max=self._config.moves_max - len(self._moves.open),
             effort=min(self._effort, MOVE_DETERMINISTIC_LIMIT),
         )
@@ -207,9 +257,31 @@ class _Consolidation:
                     message=message,
                     beneficiary=str(gang),
                 )
+        self._evict_others(demand)
         moved = {each.unit.gang.id: self._move(each) for each in plan.moved}
-        self._moves.begin(gang, plan.usage, moved)
-        self._session.refuse(gang, _verdict(gang, self._plans[-1]))
+        others = [pod for each in self._evicted for pod in each.pods]
+        self._moves.begin(gang, plan.usage, moved, others)
+        self._session.refuse(gang, _verdict(gang, _report_of(gang, plan, 0, is_executed=True), others))
+
+    def _evict_others(self, demand: Demand) -> None:
+        """Evict the victims beside the moves, one statement for each gang."""
+        gang, causes = demand.gang, self._causes(demand)
+        by_gang: dict[GangId, list[Pod]] = {}
+        for victim in self._evicted:
+            by_gang.setdefault(victim.gang.id, []).extend(victim.pods)
+        for gang_id, pods in by_gang.items():
+            with self._session.statement() as statement:
+                statement.evict(
+                    gang=self._session.gangs[gang_id],
+                    pods=pods,
+                    reason=EvictionReason.PREEMPTED,
+                    message=f"evicted so that {gang} of queue {gang.queue} can start: {causes[gang_id]}",
+                    beneficiary=str(gang),
+                )
+
+    def _causes(self, demand: Demand) -> dict[GangId, str]:
+        beneficiary, hooks = beneficiary_of(demand), self._session.hooks
+        return {each.gang.id: hooks.explain_eviction(each.gang, beneficiary) for each in self._evicted}
 
     def _move(self, moved: Moved) -> Move:
         gang = moved.unit.gang
@@ -235,13 +307,18 @@ class _Consolidation:
             usage=plan.usage,
             members=plan.members,
             devices=in_order(plan.devices),
-            victims=tuple(pod.uid for moved in plan.moved for pod in moved.unit.pods),
+            victims=(
+                *(pod.uid for moved in plan.moved for pod in moved.unit.pods),
+                *(pod.uid for each in self._evicted for pod in each.pods),
+            ),
+            causes=self._causes(demand),
             decided=self._now,
             queue=demand.gang.queue,
             until=self._now + self._session.config.retry.nomination_ms,
             attempts=self._nominations.attempts(gang) + 1,
         )
         moved = {moved.unit.gang.id: gang for moved in plan.moved}
+        moved.update({ended.id: gang for ended in gangs_ended_by(self._evicted)})
         cycle.memory = replace(
             cycle.memory,
             nominations=dict(sorted({**cycle.memory.nominations, gang: nomination}.items())),
@@ -277,14 +354,17 @@ def _note_on(plan: MovePlan) -> tuple[Evidence, ...]:
     )
 
 
-def _verdict(gang: Gang, plan: MovePlan) -> Verdict:
+def _verdict(gang: Gang, plan: MovePlan, evicted: Sequence[Pod]) -> Verdict:
+    """The verdict of the gang while gangs move for it, and while pods are evicted beside them."""
     some = plan.moves[:SHOWN_VICTIMS]
+    beside = f" and {formatting.pods(len(evicted))} that are evicted" if evicted else ""
     return Verdict(
         gang=gang.id,
         group=str(gang),
         reason=Reason.EVICTION_IN_PROGRESS,
-        message=f"waiting until {_moved(plan)} that move for it have terminated",
+        message=f"waiting until {_moved(plan)} that move for it{beside} have terminated",
         evidence=(
+            *(Evidence(f"{pod.namespace}/{pod.name}", "is being evicted") for pod in evicted[:SHOWN_VICTIMS]),
             *(Evidence(each.group, f"is moved to {formatting.listed(each.nodes)}") for each in some),
             Evidence("choice of moves", _quality(plan)),
         ),

@@ -11,6 +11,7 @@ from phalanx.actions.context import Cycle
 from phalanx.actions.demands.demand import Demand, Stage
 from phalanx.actions.demands.demand_queue import DemandQueue
 from phalanx.actions.demands.gang_demands import demands_of
+from phalanx.actions.demands.surplus_units import surplus_in_units
 from phalanx.actions.member_losses import MemberLosses, pending_restart
 from phalanx.actions.reservations import capacity_holds
 from phalanx.actions.reservations.held_assignments import charges_of
@@ -94,6 +95,7 @@ def _demands_of(cycle: Cycle, gangs: Iterable[GangId]) -> Iterator[Demand]:
                 or cycle.backlog.objection_to_oversized(gang)
                 or demands_of(gang, session.can_run)
             )
+        found = found if isinstance(found, Objection) else surplus_in_units(gang, found)
         if isinstance(found, Objection):
             cycle.backlog.objected(gang, found, lasts=session.hooks.are_answers_lasting)
             session.refuse(gang, verdict_of(gang, found))

@@ -1,7 +1,8 @@
 """Format amounts, times and lists for messages to users."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from phalanx.actions.limits import SHOWN_MEMBERS
 from phalanx.actions.nodes.device_projection import is_device_slot
 from phalanx.actions.nodes.resource_projection import SHARE_UNITS, is_numa_slot
 from phalanx.model.api.values import utc
@@ -9,6 +10,7 @@ from phalanx.model.attach_limits import is_attach_resource
 from phalanx.model.gpu_shares import GPU_MEMORY, GPU_SHARE, WHOLE_DEVICE, is_device
 from phalanx.model.host_ports import is_host_port, offered_of, port_text
 from phalanx.model.numa import is_numa_resource
+from phalanx.model.pods import Pod
 from phalanx.model.resources import PODS, Resources, format_amount, format_bytes
 from phalanx.model.static_volumes import class_of, is_space_resource, is_static_resource
 
@@ -89,9 +91,25 @@ def pods(count: int) -> str:
     return "1 pod" if count == 1 else f"{count} pods"
 
 
+def evictions(count: int) -> str:
+    """Such as "1 eviction" or "3 evictions"."""
+    return "1 eviction" if count == 1 else f"{count} evictions"
+
+
 def nodes(count: int) -> str:
     """Such as "1 node" or "3 nodes"."""
     return "1 node" if count == 1 else f"{count} nodes"
+
+
+def some(names: Sequence[str], most: int) -> str:
+    """The first names, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return listed(names[:most]) + more
+
+
+def named_pods(pods: Sequence[Pod]) -> str:
+    """Such as "pod team/x-0" or "pods team/x-0, team/x-1 and 5 more"."""
+    return f"pod{'s' * (len(pods) > 1)} {some(list(map(str, pods)), SHOWN_MEMBERS)}"
 
 
 def moment(milliseconds: int) -> str:

@@ -29,6 +29,12 @@ SHOWN_DEVICES: Final = 8
 SHOWN_MEMBERS: Final = 8
 """Members of one shape that a verdict names."""
 
+EVIDENCE_BATCHES_MAX: Final = 32
+"""Shapes of pods for which a verdict says which nodes are excluded. Each looks at all nodes."""
+
+EVIDENCE_LINES_MAX: Final = 12
+"""Different findings about nodes in one verdict. More would hide the others."""
+
 PREEMPTORS_PER_CYCLE_MAX: Final = 16
 """Gangs for which one cycle evicts. The next cycle continues with the others."""
 
@@ -185,6 +191,9 @@ CYCLE_EXPLANATION_SOLVES: Final = 128
 
 FAILURE_SCORE_MIN: Final = 100
 """Thousandths of a failure below which the score of a node is forgotten: it changes no cost."""
+
+WORKLOADS_PER_SCORE_MAX: Final = 64
+"""Workloads that are remembered for the score of a node. It has its full cost after ten."""
 
 SCORED_NODES_MAX: Final = 20_000
 """Nodes with a failure score: more than a cluster has. Scores of deleted nodes decay."""

@@ -23,7 +23,7 @@ from phalanx.model.decisions import EvictionReason
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import LossKind, Memory
 from phalanx.model.names import GangId
-from phalanx.model.pods import Pod, PodFailure, PodPhase
+from phalanx.model.pods import Pod, PodPhase
 
 
 class MemberLoss(Struct, frozen=True):
@@ -95,9 +95,13 @@ def _causes(gang: Gang, holders: list[Pod], session: Session) -> Mapping[LossKin
     failed = [pod for pod in gang.members if pod.phase is PodPhase.FAILED and not pod.deleting]
     return {
         LossKind.RESTART: [pod for pod in holders if _is_marked_for_restart(pod, gang)],
-        LossKind.MEMBER_FAILURE: [pod for pod in failed if pod.failure is not PodFailure.NODE_LOST],
-        LossKind.NODE_LOSS: [*lost, *(pod for pod in failed if pod.failure is PodFailure.NODE_LOST)],
+        LossKind.MEMBER_FAILURE: [pod for pod in failed if not _is_node_loss(pod)],
+        LossKind.NODE_LOSS: [*lost, *(pod for pod in failed if _is_node_loss(pod))],
     }
+
+
+def _is_node_loss(pod: Pod) -> bool:
+    return pod.failure is not None and pod.failure.is_node_loss
 
 
 def _modes(gang: Gang) -> Iterable[tuple[LossKind, RecoveryMode, int]]:

@@ -1,9 +1,10 @@
 """Count failures of members by node: the nodes that a gang avoids, and a failure score per node.
 
 A gang avoids a node on which a member failed, and a node that was lost or became faulty while a member ran
-there. Each further failure on the node doubles the time. The score counts the failures that the node caused:
-members that failed because of infrastructure, and transitions of the node to faulty. It decays with a
-half-life, in integers.
+there. Each further failure on the node doubles the time. A member that somebody evicted did not fail. The
+score counts what the node did: members that failed because of it or in a preflight check that the
+configuration names, of each namespace and workload once in a half-life, and transitions of the node to
+faulty. It decays with this half-life, in integers.
 
 A failed pod counts once, when it is first seen. After a start of the scheduler, the nodes of existing failed
 pods are avoided from the time of their failure, and these failures do not count for the score. With each
@@ -15,24 +16,25 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
-from phalanx.actions.limits import (
-    FAILURE_SCORE_MIN,
-    SCORED_NODES_MAX,
-)
+from phalanx.actions.limits import FAILURE_SCORE_MIN, SCORED_NODES_MAX, WORKLOADS_PER_SCORE_MAX
 from phalanx.framework.decay import decayed
 from phalanx.framework.nodes.tolerations import is_on_lost_node
 from phalanx.framework.retry import RetryConfig
 from phalanx.framework.session import Session
 from phalanx.limits import AVOIDED_GANGS_MAX, AVOIDED_NODES_MAX
-from phalanx.model.gangs import Gang
+from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.memory import Avoided, FailedPod, NodeScore
 from phalanx.model.names import GangId, NodeName, PodUid
+from phalanx.model.pod_failures import PodFailure
 from phalanx.model.pods import Pod, PodPhase
 
 ONE_FAILURE = 1000
 """Scores are in thousandths of a failure."""
 
 AvoidedNodes = Mapping[NodeName, Avoided]
+
+_Blame = tuple[NodeName, str]
+"""A node, and the namespace and workload that it failed; empty if the node reported it itself."""
 
 
 class NodeFailures(Struct, frozen=True):
@@ -55,7 +57,8 @@ def find(session: Session) -> NodeFailures:
     avoided = {gang: _still_avoided(nodes, now) for gang, nodes in memory.avoided.items()}
     failed: dict[PodUid, FailedPod] = {}
     deleting: dict[PodUid, int] = {}
-    blamed: list[NodeName] = [] if session.health.is_open else list(session.health.became_faulty)
+    became_faulty = () if session.health.is_open else session.health.became_faulty
+    blamed: list[_Blame] = [(node, "") for node in became_faulty]
     for gang in session.incomplete:
         for pod in [pod for pod in gang.members if pod.node is not None]:
             if pod.deleting and pod.holds_node:
@@ -64,9 +67,9 @@ def find(session: Session) -> NodeFailures:
                 failed[pod.uid] = known.get(pod.uid) or FailedPod(
                     _newest_member(gang, pod), before_start=not memory.cycle
                 )
-                if pod.uid not in known:
+                if pod.uid not in known and pod.failure is not PodFailure.DISRUPTED:
                     _avoid(avoided.setdefault(gang.id, {}), pod, now, session.config.retry)
-                    blamed.extend(_blame(pod) if memory.cycle else ())
+                    blamed.extend(_blame(gang, pod, session) if memory.cycle else ())
             elif is_on_lost_node(pod, session) or _is_on_faulty_node(pod, session):
                 _avoid_lost(avoided.setdefault(gang.id, {}), pod, now, session.config.retry)
     return NodeFailures(
@@ -107,9 +110,17 @@ def _avoid_lost(nodes: dict[NodeName, Avoided], pod: Pod, now: int, retry: Retry
     nodes[pod.node] = Avoided(until=max(before.until, now + retry.avoid_node_ms(0)), failures=before.failures)
 
 
-def _blame(pod: Pod) -> Iterable[NodeName]:
-    is_to_blame = pod.failure is not None and pod.failure.is_of_infrastructure
-    return (pod.node,) if is_to_blame and pod.node is not None else ()
+def _blame(gang: Gang, pod: Pod, session: Session) -> Iterable[_Blame]:
+    is_preflight = pod.failed_init in session.config.tolerance.preflight_containers
+    is_of_node = pod.failure is not None and pod.failure.is_of_node
+    if pod.node is not None and (is_of_node or (pod.failure is PodFailure.INIT_CONTAINER and is_preflight)):
+        yield pod.node, f"{gang.namespace}/{_workload(gang, pod)}"
+
+
+def _workload(gang: Gang, pod: Pod) -> str:
+    """What stays the same when its pods are made again."""
+    alone = pod.controller.name if pod.controller is not None else pod.name
+    return alone if gang.kind is GangKind.POD else gang.name
 
 
 def _bounded(avoided: Mapping[GangId, AvoidedNodes]) -> dict[GangId, AvoidedNodes]:
@@ -126,13 +137,18 @@ def _longest(nodes: AvoidedNodes) -> AvoidedNodes:
     return {node: nodes[node] for node in sorted(order[:AVOIDED_NODES_MAX])}
 
 
-def _scores(session: Session, blamed: Iterable[NodeName]) -> dict[NodeName, NodeScore]:
+def _scores(session: Session, blamed: Iterable[_Blame]) -> dict[NodeName, NodeScore]:
     now, half_life = session.snapshot.now, session.config.tolerance.failure_half_life_ms
     scores = dict(session.snapshot.memory.scores)
-    for node in blamed:
-        before = scores.get(node)
-        rest = decayed(before.score, now - before.at, half_life) if before is not None else 0
-        scores[node] = NodeScore(score=rest + ONE_FAILURE, at=now)
+    for node, workload in blamed:
+        before = scores.get(node, NodeScore(score=0, at=now))
+        counted = {each: at for each, at in before.counted.items() if now - at < half_life}
+        if workload in counted or len(counted) >= WORKLOADS_PER_SCORE_MAX:
+            continue
+        if workload:
+            counted[workload] = now
+        score = decayed(before.score, now - before.at, half_life) + ONE_FAILURE
+        scores[node] = NodeScore(score=score, at=now, counted=dict(sorted(counted.items())))
     left = {node: decayed(score.score, now - score.at, half_life) for node, score in scores.items()}
     kept = [node for node in scores if left[node] >= FAILURE_SCORE_MIN]
     worst = sorted(kept, key=lambda node: (-left[node], node))[:SCORED_NODES_MAX]

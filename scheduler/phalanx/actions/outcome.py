@@ -12,7 +12,7 @@ from phalanx.actions.problems.placement import DemandPlacement
 from phalanx.actions.reservations.reservations import BlockingReservations, Reservation
 from phalanx.framework.statement import Statement
 from phalanx.model.gangs import Gang
-from phalanx.model.memory import Refusal
+from phalanx.model.memory import LetIn, Refusal
 from phalanx.model.names import GangId
 from phalanx.model.reasons import Objection
 
@@ -51,6 +51,8 @@ class Outcome:
         """The placements in order, each with the statement that applied it."""
         self.reserved: tuple[Reservation, ...] = ()
         """The reserved starts of waiting gangs."""
+        self.let_in: dict[GangId, LetIn] = {}
+        """Gangs that this cycle placed before them because of their maximum run time."""
         self.used_reservations: dict[GangId, Reservation] = {}
         """The reserved starts that gangs had before this cycle started them."""
         self.with_other_members: set[GangId] = set()

@@ -23,7 +23,6 @@ from phalanx.actions.outcome import Failure
 from phalanx.actions.preemption import unfinished_evictions
 from phalanx.actions.preemption.candidate_queues import CandidateQueueFinder
 from phalanx.actions.preemption.decision import Decision
-from phalanx.actions.preemption.equal_gangs import with_exchanged_costs
 from phalanx.actions.preemption.eviction_limits import EvictionLimits, limits_of
 from phalanx.actions.preemption.eviction_verdicts import eviction_in_progress
 from phalanx.actions.preemption.evictions_in_progress import EvictionsInProgress, checked_at
@@ -49,6 +48,7 @@ from phalanx.actions.preemption.victims import (
     usage_of_pods,
 )
 from phalanx.actions.problems.capacity_holders import charged
+from phalanx.actions.reservations import overdue
 from phalanx.actions.reservations.reservations import Reservation, alternatives, binding, exchange
 from phalanx.actions.yielding import Yielding
 from phalanx.framework.evictions import Beneficiary, QueueEvictionLimit
@@ -268,7 +268,8 @@ class _Preemption:
         gang, memory = failure.demand.gang.id, self._session.snapshot.memory
         before = memory.nominations.get(gang)
         lost_its_capacity = before is not None and bool(before.usage)
-        if failure.remembered is None or lost_its_capacity:
+        has_late = overdue.exist_for(gang, self._session)
+        if failure.remembered is None or lost_its_capacity or has_late:
             self._candidate_queues[gang] = candidate_queues
             return 0
         known = memory.candidate_queues.get(gang, candidate_queues)
@@ -304,7 +305,7 @@ class _Preemption:
         bound = binding(self._outcome.reserved, demand, self._session)
         reserved_starts = tuple(each.gang for each in bound)
         key = (search.key(demand), rank, gang.preemption_policy, evictor, reserved_starts)
-        if key in self._known_infeasible:
+        if key in self._known_infeasible and not overdue.exist_for(gang.id, self._session):
             self._protected[gang.id] = self._known_infeasible[key]
             return
         self._tried += 1
@@ -323,8 +324,12 @@ class _Preemption:
             enough = least_evictions(some, least, beneficiary, session)
             return self._search(demand, VictimCandidates(some, both, limits, enough), search, bound)
 
-        starts = self._starts_for(demand, beneficiary, taken)
-        result = search_in_turn(find, starts, victims, lambda each: goes_before(each.gang, gang, session))
+        units = self._pool.victims_for(beneficiary).victims if overdue.exist_for(gang.id, session) else ()
+        late = [each for each in overdue.yielding(units, gang, session) if _is_left(each, taken)]
+        result = self._search(demand, VictimCandidates(late, (), limits), search, bound) if late else None
+        if result is None or result.plan is None:
+            starts = self._starts_for(demand, beneficiary, taken)
+            result = search_in_turn(find, starts, victims, lambda each: goes_before(each.gang, gang, session))
         if result.plan is not None:
             self._decide(demand, result, beneficiary, reserved_starts)
             self._assume_decided(gang, result.plan, limits, trial)
@@ -344,7 +349,7 @@ class _Preemption:
     ) -> Evictable:
         """What may be evicted, whether the cycle had started anything or not."""
         units = self._pool.victims_for(beneficiary)
-        victims = with_exchanged_costs([each for each in units.victims if _is_left(each, taken)])
+        victims = [each for each in units.victims if _is_left(each, taken)]
         found = Evictable(victims, limits, units.next_at)
         recent = self._starts.decided(taken) if victims else []
         return evictable_without(recent, found, beneficiary, self._session) if recent else found

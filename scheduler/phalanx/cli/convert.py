@@ -20,6 +20,7 @@ from phalanx.cli.exits import BadInput, Exit
 from phalanx.cli.manifests.documents import Document, parse, read_sources
 from phalanx.cli.manifests.read import kind_of
 from phalanx.model.api.kinds import Kind
+from phalanx.model.texts import printable
 from phalanx.model.workloads.known import WORKLOADS
 
 _NOT_CONVERTED: Final = (
@@ -66,7 +67,7 @@ def convert(
     if report.wrong:
         raise BadInput(*report.wrong)
     for note in (*inputs.made.notes, *report.notes):
-        print(f"note: {note}", file=sys.stderr)
+        print(printable(f"note: {note}"), file=sys.stderr)
     yaml.safe_dump_all([each for each in found if each is not None], sys.stdout, sort_keys=False)
     return Exit.OK
 

@@ -15,6 +15,7 @@ from phalanx.cli.static_cluster import StaticCluster, run_until_stable
 from phalanx.limits import DECIDE_CYCLES_MAX
 from phalanx.model.api.values import parse_time
 from phalanx.model.decisions import CycleResult
+from phalanx.model.texts import printable
 from phalanx.model.workloads.known import workload_kinds
 
 
@@ -45,7 +46,7 @@ def decide(
     moment = None if now is None else _time(now)
     manifests = read_manifests(filename, workload_kinds(settings.workloads), settings.queue_dialects)
     for note in manifests.notes:
-        print(f"note: {note}", file=sys.stderr)
+        print(printable(f"note: {note}"), file=sys.stderr)
     now_ms = int((moment or manifests.latest).timestamp() * 1000)
     cluster = StaticCluster(manifests.objects, config=settings, now=now_ms)
     results, has_converged = run_until_stable(cluster, settings)

@@ -10,6 +10,7 @@ from rich.table import Table
 from phalanx.limits import SHOWN_NODES
 from phalanx.model.decisions import Certificate, CycleResult, Placement
 from phalanx.model.reasons import Verdict
+from phalanx.model.texts import printable
 
 
 def show(results: Sequence[CycleResult], *, ignored: Counter[str]) -> None:
@@ -28,7 +29,7 @@ def show(results: Sequence[CycleResult], *, ignored: Counter[str]) -> None:
     if not (placements or evictions or verdicts):
         console.print("Nothing to decide: no waiting pod has the name of this scheduler.")
     for scheduler, count in sorted(ignored.items()):
-        console.print(f"{count} waiting pods belong to scheduler {escape(scheduler)}")
+        console.print(f"{count} waiting pods belong to scheduler {escape(printable(scheduler))}")
 
 
 def _placed(placements: Iterable[Placement]) -> Table:
@@ -95,5 +96,5 @@ def _table(columns: Iterable[str], rows: Iterable[Sequence[str]]) -> Table:
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows:
-        table.add_row(*map(escape, row))
+        table.add_row(*(escape(printable(cell)) for cell in row))
     return table

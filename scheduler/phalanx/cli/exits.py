@@ -3,6 +3,7 @@
 from enum import IntEnum
 
 from phalanx.limits import BAD_INPUT_LINES_MAX
+from phalanx.model.texts import printable
 
 
 class Exit(IntEnum):
@@ -27,11 +28,6 @@ class BadInput(Exception):
 
     def report(self) -> str:
         """Return the first BAD_INPUT_LINES_MAX lines and the number of further ones."""
-        shown = [_printable(line) for line in self.lines[:BAD_INPUT_LINES_MAX]]
+        shown = [printable(line) for line in self.lines[:BAD_INPUT_LINES_MAX]]
         more = len(self.lines) - len(shown)
         return "\n".join(shown) + (f"\nand {more} more" if more else "")
-
-
-def _printable(line: str) -> str:
-    """Escape control characters, so that input cannot break lines or control the terminal."""
-    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in line)

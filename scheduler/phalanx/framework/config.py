@@ -100,6 +100,8 @@ class ToleranceConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="c
     """The time in which nodes that became faulty count."""
     failure_half_life_minutes: Positive = 24 * 60
     """A failure of a node counts half as much in its failure score after each such time."""
+    preflight_containers: tuple[str, ...] = ()
+    """Names of init containers that check the node: if one fails, the failure counts for all workloads."""
 
     @property
     def breaker_window_ms(self) -> int:
@@ -139,7 +141,7 @@ class BackfillConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="ca
 
 
 class ConsolidationConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """The action `consolidate`, which moves gangs so that others fit."""
+    """Moves of gangs so that others fit: the action `consolidate`, and moves for guarantees."""
 
     dry_run: bool = False
     """`true` reports plans and moves nothing."""
@@ -149,6 +151,8 @@ class ConsolidationConfig(Struct, frozen=True, forbid_unknown_fields=True, renam
     """A gang is moved only after it has run this long since its start or its last move."""
     interval_seconds: Positive = 60
     """The time between two searches for moves for the same waiting gang."""
+    for_guarantees: bool = True
+    """Whether `preempt` also moves gangs for a gang inside a guarantee for which no evictions are enough."""
 
     @property
     def rest_ms(self) -> int:

@@ -38,6 +38,7 @@ DEFAULT_PROFILE: Final = (
     # Which gangs may be evicted for it, and at which cost?
     "priority-preemption",
     "reclaim",
+    "exceeded-run-time",
     "disruption",
     "disruption-budgets",
     "run-time-lost",

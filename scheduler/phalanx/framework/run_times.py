@@ -1,7 +1,8 @@
 """Forecast when running gangs end, from their declared run time or from earlier gangs of their kind.
 
 A gang that runs longer than expected is not ended. Whenever its expected run time has passed, it is doubled:
-a wrong run time changes an expected end but never removes it.
+a wrong run time changes an expected end but never removes it. But a gang that was placed before a reserved
+start because of its maximum run time is evicted for that start: its end is the time of the eviction.
 
 A gang that declares no run time is expected to run as long as the last gangs of its kind that succeeded and
 whose pods still exist. Gangs of a kind have the same queue, namespace, minMember and name (or controller),
@@ -11,17 +12,20 @@ always restarted, and pods of other schedulers, have no assumed run time. No gan
 because of an assumed run time.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from functools import cached_property
-from typing import Final
+from typing import Final, Protocol
 
 from msgspec import Struct
 
 from phalanx.framework.config import SchedulerConfig
+from phalanx.framework.plugin import NEVER
+from phalanx.limits import RUN_TIME_NOTICE_MS
 from phalanx.model.api.pod_groups import Runtime
 from phalanx.model.gangs import Gang, GangKind
-from phalanx.model.names import QueueName
+from phalanx.model.memory import Memory
+from phalanx.model.names import GangId, QueueName
 from phalanx.model.pods import Pod
 
 ASSUMED_RUN_MIN_MS: Final = 60_000
@@ -97,14 +101,32 @@ def _next_end(began: int, run_ms: int, now: int) -> int:
     return began + run_ms
 
 
+class _Hooks(Protocol):
+    def protected_until(self, victim: Gang, beneficiary: Gang) -> int: ...
+
+
+class _Session(Protocol):
+    """The parts of the session that forecasts need."""
+
+    @property
+    def gangs(self) -> Mapping[GangId, Gang]: ...
+    @property
+    def config(self) -> SchedulerConfig: ...
+    @property
+    def now(self) -> int: ...
+    @property
+    def memory(self) -> Memory: ...
+    @property
+    def hooks(self) -> _Hooks: ...
+
+
 class RunTimeForecast:
     """Forecasts for the gangs of one session; None if no run time is known or assumed."""
 
-    def __init__(self, gangs: Collection[Gang], config: SchedulerConfig, *, now: int) -> None:
-        self._gangs = gangs
-        self._scheduler_name = config.scheduler_name
-        self._now = now
-        assumed = config.backfill.assumed_runtime_ms
+    def __init__(self, session: _Session) -> None:
+        self._session = session
+        self._now = session.now
+        assumed = session.config.backfill.assumed_runtime_ms
         self._assumed = (
             Expected(min(ASSUMED_RUN_MIN_MS, assumed), assumed, Method.ASSUMED) if assumed else None
         )
@@ -115,7 +137,33 @@ class RunTimeForecast:
         if holding and all(pod.deleting for pod in holding):
             soon = self._now + DELETION_EXPECTED_MS
             return End(soon, soon, soon, Method.ESTIMATE)
+        due = self.due_of(gang.id)
+        if due is not None and holding:
+            return End(due, due, due, Method.MAXIMUM)
         return self._end(gang, self._expected(gang) or self._assumed_of(holding))
+
+    def due_of(self, gang: GangId) -> int | None:
+        """When the gang ends or is evicted, if it was placed before a reserved start; None if it is not."""
+        entry, gangs = self._session.memory.let_in.get(gang), self._session.gangs
+        if entry is None or gang not in gangs:
+            return None
+        if entry.ends > self._now:
+            return entry.ends
+        reserved = self._session.memory.reserved_starts
+        noticed = (entry.noticed or self._now) + RUN_TIME_NOTICE_MS
+        ends = [
+            max(
+                noticed,
+                self._session.hooks.protected_until(gangs[gang], gangs[other]),
+                reserved[other].held_from if other in reserved else 0,
+            )
+            for other in entry.before
+            if other in gangs
+        ]
+        end = min(ends, default=NEVER)
+        if end > self._now:
+            return end if end < NEVER else None
+        return self._now + DELETION_EXPECTED_MS if self._now < end + RUN_TIME_NOTICE_MS else None
 
     def end_if_placed(self, gang: Gang) -> End | None:
         """The end of the gang if its other members were placed now.
@@ -132,7 +180,8 @@ class RunTimeForecast:
         return end_of_run(expected, began=min([self._now, *known]), now=self._now)
 
     def _assumed_of(self, pods: Sequence[Pod]) -> Expected | None:
-        may_end = all(pod.scheduler_name == self._scheduler_name and not pod.restarts_always for pod in pods)
+        ours = self._session.config.scheduler_name
+        may_end = all(pod.scheduler_name == ours and not pod.restarts_always for pod in pods)
         return self._assumed if may_end else None
 
     def end_after(self, gang: Gang, start: int) -> int | None:
@@ -150,7 +199,7 @@ class RunTimeForecast:
 
     @cached_property
     def _observed(self) -> Mapping[Kind, Expected]:
-        return observed(self._gangs)
+        return observed(self._session.gangs.values())
 
 
 def observed(gangs: Iterable[Gang]) -> dict[Kind, Expected]:

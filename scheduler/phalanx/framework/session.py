@@ -216,7 +216,7 @@ class Session:
     @cached_property
     def run_times(self) -> RunTimeForecast:
         """Forecasts of the ends of gangs."""
-        return RunTimeForecast(self.gangs.values(), self.config, now=self.now)
+        return RunTimeForecast(self)
 
     def expected_runtime_ms(self, gang: Gang) -> int | None:
         """The expected run time of the gang from its start; None if unknown."""

@@ -1,6 +1,7 @@
 """Values of API fields: timestamps, messages of limited length."""
 
 from phalanx.model.api.values import utc
+from phalanx.model.texts import printable
 
 
 def format_micro_time(now_ms: int) -> str:
@@ -17,9 +18,10 @@ def format_time(now_ms: int) -> str:
     return utc(now_ms // 1000).isoformat().replace("+00:00", "Z")
 
 
-def truncate(text: str, limit: int) -> str:
-    """Cut a text to at most `limit` bytes of UTF-8; three dots mark the cut."""
-    data = text.encode()
+def message_text(text: str, limit: int) -> str:
+    """The text with control characters escaped, of at most `limit` bytes of UTF-8; three dots mark a cut."""
+    shown = printable(text)
+    data = shown.encode()
     if len(data) <= limit:
-        return text
+        return shown
     return data[: limit - 3].decode(errors="ignore") + "..."

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from phalanx.kube.api_fields import format_micro_time, truncate
+from phalanx.kube.api_fields import format_micro_time, message_text
 from phalanx.kube.background_writer import BackgroundWriter
 from phalanx.kube.client import Patch
 from phalanx.kube.errors import AlreadyExists, NotFound
@@ -100,7 +100,7 @@ class PodEvents:
         self._record(lease, severity, reason, "Reloading", message)
 
     def _record(self, pod: PodRef, severity: str, reason: str, action: str, note: str) -> None:
-        note = truncate(note, EVENT_NOTE_MAX_BYTES)
+        note = message_text(note, EVENT_NOTE_MAX_BYTES)
         key = (pod.uid, reason, note)
         now = self._context.clock.monotonic()
         series = self._series.pop(key, None)

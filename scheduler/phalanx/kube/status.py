@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from phalanx.kube.api_fields import format_time, truncate
+from phalanx.kube.api_fields import format_time, message_text
 from phalanx.kube.background_writer import BackgroundWriter
 from phalanx.kube.client import Patch
 from phalanx.kube.decode import PartialObject
@@ -78,7 +78,7 @@ class StatusWriter:
 
     def pod_unschedulable(self, pod: Pod, *, message: str, reason: str = UNSCHEDULABLE) -> None:
         """Set PodScheduled=False, unless the pod has this condition already."""
-        wanted = Scheduled("False", reason, truncate(message, CONDITION_MESSAGE_MAX_BYTES))
+        wanted = Scheduled("False", reason, message_text(message, CONDITION_MESSAGE_MAX_BYTES))
         if pod.scheduled == wanted:
             self._drop(pod.uid)
             return

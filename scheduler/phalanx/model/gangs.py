@@ -98,6 +98,10 @@ class RoleSpec(Struct, frozen=True):
     """Members that must start."""
     shape: PodShape | None = None
     """Shape of members that do not exist yet; None without declared requests."""
+    unit: int = 1
+    """Members beyond the minimum start in units of so many, each whole."""
+    unit_label: str = ""
+    """The label by which members of a unit know each other; without a value, any of them are one."""
 
 
 class SubgroupSpec(Struct, frozen=True):
@@ -299,6 +303,11 @@ class Gang(Struct, frozen=True, dict=True):
         """Whether it waits, and no member has or had a node: nothing depends on it yet."""
         has_started = self.started or self.starts_over
         return self.has_waiting and not has_started and all(pod.node is None for pod in self.members)
+
+    @property
+    def uid(self) -> str:
+        """The UID of its object, without the names that its id may contain: see GangId."""
+        return self.id.rpartition("/")[2]
 
     @property
     def arrival(self) -> tuple[int, str, str, GangId]:

@@ -233,6 +233,8 @@ class NodeScore(Struct, frozen=True):
 
     score: int
     at: int
+    counted: Mapping[str, int] = {}
+    """When (ms) a failure of each namespace and workload last counted, during the last half-life."""
 
 
 class NodeRecord(Struct, frozen=True):
@@ -255,6 +257,25 @@ class ReservedStart(Struct, frozen=True):
 
     usage: Mapping[NodeName, Resources]
     """Usage of the gang per node."""
+
+    has_moved: bool = False
+    """Whether it is later because gangs ran longer than their `runtime.max`."""
+
+
+class LetIn(Struct, frozen=True):
+    """A gang that was placed before reserved starts because it ends in time by its `runtime.max`."""
+
+    ends: int
+    """When it ends by that, counted from its placement."""
+
+    before: tuple[GangId, ...]
+    """The gangs with the reserved starts that still wait."""
+
+    is_start: bool = True
+    """Whether the whole gang was placed, not only surplus members of it."""
+
+    noticed: int = 0
+    """Since when its status says that it runs longer; 0 if it does not."""
 
 
 class Memory(Struct, frozen=True):
@@ -324,6 +345,10 @@ class Memory(Struct, frozen=True):
 
     reserved_starts: Mapping[GangId, ReservedStart] = {}
     """Reserved starts of waiting gangs. Lost: they are computed again and count from then on."""
+
+    let_in: Mapping[GangId, LetIn] = {}
+    """Gangs that run before a reserved start because of their `runtime.max`. Lost: they count as gangs that
+    had a right to start, so that nobody is evicted by mistake."""
 
     nodes: Mapping[NodeName, NodeRecord] = {}
     """Health of nodes. Rebuilt as if no node had ever changed."""

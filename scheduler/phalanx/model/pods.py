@@ -8,6 +8,7 @@ from msgspec import Struct, structs
 
 from phalanx.model.extended_resources import ExtendedRequests
 from phalanx.model.names import API_GROUP, NodeName, PodUid, ShapeKey
+from phalanx.model.pod_failures import PodFailure
 from phalanx.model.reasons import Objection
 from phalanx.model.resources import Resources
 
@@ -23,22 +24,6 @@ class PodPhase(StrEnum):
 
 
 _FINISHED: Final = (PodPhase.SUCCEEDED, PodPhase.FAILED)
-
-
-class PodFailure(StrEnum):
-    """Why a pod failed."""
-
-    REJECTED = "Rejected"
-    """Its kubelet did not admit it."""
-    NODE_LOST = "NodeLost"
-    """Its node was lost or shut down."""
-    INIT_CONTAINER = "InitContainerFailed"
-    CONTAINER = "ContainerFailed"
-
-    @property
-    def is_of_infrastructure(self) -> bool:
-        """Whether the node caused it, not the work. A preflight check is an init container."""
-        return self is not PodFailure.CONTAINER
 
 
 class Requirement(Struct, frozen=True, gc=False):
@@ -412,6 +397,8 @@ class Pod(Struct, frozen=True, gc=False):
     nominated: NodeName | None = None
     """The node that its scheduler expects it to get."""
     failure: PodFailure | None = None
+    failed_init: str = ""
+    """The init container that failed."""
     disruption: str = ""
     """Reason of a true DisruptionTarget condition: the pod is to be deleted."""
     disrupted: int = 0

@@ -3,9 +3,10 @@
 from enum import StrEnum
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from phalanx.model.names import GangId
+from phalanx.model.texts import printable
 
 NODES: Final = "nodes"
 """The prefix of the subject of evidence about nodes; its `count` is the number of nodes."""
@@ -124,6 +125,20 @@ class Verdict(Struct, frozen=True):
     evidence: tuple[Evidence, ...] = ()
     next_step: str = ""
     start: ExpectedStart | None = None
+
+
+def as_printable(verdict: Verdict) -> Verdict:
+    """The verdict with control characters escaped in its texts."""
+    evidence = [
+        Evidence(printable(each.subject), printable(each.finding), each.count) for each in verdict.evidence
+    ]
+    return structs.replace(
+        verdict,
+        group=printable(verdict.group),
+        message=printable(verdict.message),
+        next_step=printable(verdict.next_step),
+        evidence=tuple(evidence),
+    )
 
 
 class Objection(Struct, frozen=True):

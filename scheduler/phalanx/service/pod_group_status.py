@@ -6,8 +6,8 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from phalanx.kube.api_fields import format_time, truncate
-from phalanx.limits import CONDITION_MESSAGE_MAX_BYTES
+from phalanx.kube.api_fields import format_time, message_text
+from phalanx.limits import CONDITION_MESSAGE_MAX_BYTES, RUN_TIME_NOTICE_MS
 from phalanx.model.api.meta import Condition
 from phalanx.model.api.pod_groups import (
     CertificateStatus,
@@ -19,6 +19,7 @@ from phalanx.model.api.pod_groups import (
 from phalanx.model.decisions import Placement
 from phalanx.model.dialects.dialect import ReportedGang
 from phalanx.model.gangs import Gang
+from phalanx.model.memory import LetIn
 from phalanx.model.pods import Pod, PodPhase
 from phalanx.model.reasons import NODES, Reason, Verdict
 
@@ -30,6 +31,9 @@ SCHEDULED: Final = "Scheduled"
 FIELDS_IGNORED: Final = "FieldsIgnored"
 """The condition that exists, and is True, while a field of the gang does not count as it is written."""
 
+RUN_TIME_EXCEEDED: Final = "RunTimeExceeded"
+"""The condition that exists, and is True, while the gang may soon be evicted for the start that it delays."""
+
 
 class GangReport(Struct, frozen=True):
     """What the last cycles decided about a gang."""
@@ -40,6 +44,8 @@ class GangReport(Struct, frozen=True):
     """Position among the waiting gangs of its queue."""
     releasing: bool = False
     """Whether its pods are being evicted."""
+    late: LetIn | None = None
+    """If it runs longer than its `runtime.max`, because of which it was placed before a reserved start."""
 
 
 def status_of(gang: Gang, report: GangReport, *, before: PodGroupStatus, now_ms: int) -> PodGroupStatus:
@@ -60,6 +66,7 @@ def status_of(gang: Gang, report: GangReport, *, before: PodGroupStatus, now_ms:
         conditions=(
             _scheduled(gang, phase, verdict, started=started_at is not None, now_ms=now_ms),
             *_fields_ignored(gang, now_ms),
+            *_run_time_exceeded(report.late, now_ms),
         ),
         reason=verdict.reason.value if verdict else None,
         message=verdict.message if verdict else None,
@@ -174,20 +181,35 @@ def _fields_ignored(gang: Gang, now_ms: int) -> Iterator[Condition]:
             type=FIELDS_IGNORED,
             status="True",
             reason=FIELDS_IGNORED,
-            message=truncate("; ".join(gang.ignored), CONDITION_MESSAGE_MAX_BYTES),
+            message=message_text("; ".join(gang.ignored), CONDITION_MESSAGE_MAX_BYTES),
+            last_transition_time=format_time(now_ms),
+        )
+
+
+def _run_time_exceeded(late: LetIn | None, now_ms: int) -> Iterator[Condition]:
+    if late is not None:
+        yield Condition(
+            type=RUN_TIME_EXCEEDED,
+            status="True",
+            reason=RUN_TIME_EXCEEDED,
+            message=(
+                "it was placed before a reserved start because of its runtime.max, which has passed; from "
+                f"{format_time(late.noticed + RUN_TIME_NOTICE_MS)} on it may be evicted for that start"
+            ),
             last_transition_time=format_time(now_ms),
         )
 
 
 def _full_text(verdict: Verdict) -> str:
-    """Format message, evidence grouped by subject, and next step as one text."""
+    """Message, next step, and evidence grouped by subject, as one text; what is cut off is evidence."""
     facts: dict[str, list[str]] = {}
     for item in verdict.evidence:
         finding = f"{item.count} {item.finding}" if item.subject.startswith(NODES) else item.finding
         facts.setdefault(item.subject, []).append(finding)
     evidence = "; ".join(f"{subject}: {', '.join(findings)}" for subject, findings in facts.items())
-    whole = ". ".join(filter(None, (verdict.message.rstrip("."), evidence, verdict.next_step)))
-    return truncate(whole, CONDITION_MESSAGE_MAX_BYTES)
+    *first, last = filter(None, (verdict.message, verdict.next_step, evidence))
+    whole = ". ".join([*(part.rstrip(".") for part in first), last])
+    return message_text(whole, CONDITION_MESSAGE_MAX_BYTES)
 
 
 def _placement(placement: Placement | None) -> PlacementStatus | None:

@@ -36,6 +36,7 @@ from phalanx.model.dialects.known import DIALECTS
 from phalanx.model.dialects.native import NATIVE
 from phalanx.model.dialects.volcano import VOLCANO, wanted_without_pods
 from phalanx.model.gangs import Gang, GangKind
+from phalanx.model.memory import LetIn
 from phalanx.model.names import API_GROUP, GangId, PodUid, QueueName
 from phalanx.model.reasons import Category, Reason, Verdict
 from phalanx.model.workloads.job import JOB
@@ -77,6 +78,7 @@ class Reporter:
         self._clock = context.clock
         self._reports: dict[GangId, GangReport] = {}
         self._verdicts: tuple[Verdict, ...] = ()
+        self._late: Mapping[GangId, LetIn] = {}
         self._taken: dict[GangId, _Taken] = {}
         self._awaited = AwaitedDevices()
         self._queues: Mapping[str, QueueReport] = {}
@@ -138,8 +140,18 @@ class Reporter:
                 self._reports[eviction.gang] = self._changed_report(eviction.gang, releasing=True)
             self._evicted(eviction)
         self._take_verdicts(result.verdicts)
+        self._take_late_gangs(result.memory.let_in)
         self._queues = result.queues
         self._report_queues()
+
+    def _take_late_gangs(self, let_in: Mapping[GangId, LetIn]) -> None:
+        """Report which gangs run longer than they may before a reserved start."""
+        late = {gang: each for gang, each in let_in.items() if each.noticed}
+        for gang in sorted({*self._late, *late}):
+            report = self._reports.get(gang, _NO_REPORT)
+            if report.late != late.get(gang):
+                self._set_report(gang, msgspec.structs.replace(report, late=late.get(gang)))
+        self._late = late
 
     def _report_queues(self) -> None:
         self._queues_planned = False

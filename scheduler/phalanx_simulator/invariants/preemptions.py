@@ -38,13 +38,13 @@ MOVED: Final = "Consolidated"
 class PreemptionsAreValid(Check):
     """S22: victims may be evicted, their gangs stay complete or are evicted whole, and the beneficiary fits.
 
-    A victim has a lower priority in the same queue, or is in another queue, whose guarantee does not cover
-    it. Lost members that the same cycle replaces count as if they ran. A moved victim has no higher priority
-    than the beneficiary, and capacity is held for it too. A victim is preemptible and not finishing, unless
-    it was marked for eviction before. All members of its gang are evicted, or the remaining ones reach its
-    minimum. On each node of the nomination, the free capacity, that of terminating pods and that of victims
-    cover the usage of all beneficiaries there. Later, gangs of higher priority in the beneficiary's queue may
-    use some of it.
+    A victim has a lower priority in the same queue, or is in another queue, which keeps what its guarantee
+    covered. Lost members that the same cycle replaces count as if they ran. A moved victim has no higher
+    priority than the beneficiary, and capacity is held for it too. A victim is preemptible and not finishing,
+    unless it was marked for eviction before. All members of its gang are evicted, or the remaining ones reach
+    its minimum. On each node of the nomination, the free capacity, that of terminating pods and that of
+    victims cover the usage of all beneficiaries there. Later, gangs of higher priority in the beneficiary's
+    queue may use some of it.
     """
 
     name = "S22"
@@ -93,7 +93,9 @@ class PreemptionsAreValid(Check):
         moving = {*snapshot.memory.moves, *result.memory.moves}
         if eviction.reason == MOVED and eviction.gang not in moving:
             self.violated(eviction.name, f"evicted to be moved, and no capacity is held for {victim}")
-        if not was_marked and not any(allows(gang, victim) for gang in helped):
+        late = snapshot.memory.let_in.get(eviction.gang)
+        may_be_late = late is not None and any(gang.id in late.before for gang in helped)
+        if not (was_marked or may_be_late or any(allows(gang, victim) for gang in helped)):
             self.violated(eviction.name, f"{eviction.beneficiary} may not evict {victim}")
 
     def _check_rest(self, gang: Gang, gone: set[PodUid]) -> None:
@@ -132,8 +134,14 @@ class PreemptionsAreValid(Check):
                     self.violated(gang, f"nominated on {node}, which has {capacity} for {taken[node]}")
 
     def _check_guarantees(self, snapshot: Snapshot, result: CycleResult, preempting: Sequence[Evict]) -> None:
-        """Check that no gang is evicted for another queue that a guarantee of devices covers."""
+        """Check that each queue keeps, against other queues, what its guarantees of devices covered.
+
+        By a guarantee the covered gangs stay; by a fair share their amount does. Several gangs that evict in
+        one cycle may each be right, one after the other: then only the first rule is checked.
+        """
         gone = {eviction.pod for eviction in preempting}
+        by_guarantee = {each.pod for each in preempting if each.message.endswith("its guarantee")}
+        is_one = len({eviction.beneficiary for eviction in preempting}) == 1
         helped = {str(gang): gang.queue for gang in snapshot.gangs.values()}
         exempt = {
             name
@@ -145,11 +153,15 @@ class PreemptionsAreValid(Check):
             for name in _path(gang.queue, snapshot.queues) if gang.nodes else ():
                 below.setdefault(name, []).append(gang)
         for queue in snapshot.queues.values():
-            if queue.name in exempt or result.queues[queue.name].unmet_guarantees:
-                continue
-            for gang in _covered(queue, below.get(queue.name, [])):
-                if {pod.uid for pod in _minimum(gang)} & gone:
-                    self.violated(queue.name, f"{gang} is evicted within the guarantee")
+            gangs = below.get(queue.name, []) if queue.name not in exempt else []
+            for device, covered in _covered(queue, gangs).items():
+                for gang in covered:
+                    if {pod.uid for pod in _minimum(gang)} & by_guarantee:
+                        self.violated(queue.name, f"{gang} is evicted within the guarantee")
+                kept = sum(total_requests(_minimum(gang)).get(device, 0) for gang in covered)
+                left = [pod for gang in gangs for pod in _holders(gang) if pod.uid not in gone]
+                if is_one and total_requests(left).get(device, 0) < kept:
+                    self.violated(queue.name, f"it keeps less {device} than its guarantee covered: {kept}")
 
 
 def _with_replaced_members(snapshot: Snapshot, placements: Sequence[Placement]) -> list[Gang]:
@@ -173,13 +185,14 @@ def _replaces(placement: Placement, gang: Gang) -> bool:
     return placement.cause == "replace" or (placement.cause == "start" and is_partly_bound)
 
 
-def _covered(queue: Queue, gangs: Sequence[Gang]) -> list[Gang]:
-    """The gangs that fit in the guarantee of a device, in queue order; for a parent all of them or none.
+def _covered(queue: Queue, gangs: Sequence[Gang]) -> dict[str, list[Gang]]:
+    """By device, the gangs that fit in its guarantee, in queue order; for a parent all of them or none.
 
     None of them is sure if not all fit that are not preemptible, which go first only as far as they fit.
     """
-    found: list[Gang] = []
-    for device, left in queue.guarantee.items():
+    found: dict[str, list[Gang]] = {}
+    for device, written in queue.guarantee.items():
+        left = min(written, queue.limit.get(device, written))
         users = [(gang, total_requests(_minimum(gang)).get(device, 0)) for gang in gangs]
         users = sorted((each for each in users if each[1] and "/" in device), key=lambda each: _rank(each[0]))
         is_parent = any(gang.queue != queue.name for gang, _ in users)
@@ -189,13 +202,18 @@ def _covered(queue: Queue, gangs: Sequence[Gang]) -> list[Gang]:
         for gang, amount in users:
             if amount <= left:
                 left -= amount
-                found.append(gang)
+                found.setdefault(device, []).append(gang)
     return found
+
+
+def _holders(gang: Gang) -> list[Pod]:
+    """The members that hold nodes and stay."""
+    return [pod for pod in gang.members if pod.holds_node and not pod.deleting]
 
 
 def _minimum(gang: Gang) -> list[Pod]:
     """The members that hold nodes and stay, without those beyond the minimum."""
-    holders = [pod for pod in gang.members if pod.holds_node and not pod.deleting]
+    holders = _holders(gang)
     surplus = {pod.uid for pod in surplus_members(gang, holders)}
     return [pod for pod in holders if pod.uid not in surplus]
 

@@ -69,3 +69,11 @@ def test_long_findings_are_shown_whole_in_a_pipe() -> None:
     long = Finding(Severity.ERROR, "Lease a/b", "No scheduler leads. " * 9, "Look at its pods. " * 9)
     lines = shown(CheckFindings("lease", (long,)))
     assert lines[1:3] == [f"  {long.problem}".rstrip(), f"  -> {long.action}".rstrip()]
+
+
+def test_names_do_not_control_the_terminal() -> None:
+    found = Finding(Severity.NOTE, "Pod a/\x1b[31mb", "It waits for \x1b]0;pwned\x07.", "Delete \x9bb.")
+    lines = shown(CheckFindings("pods", (found,)))
+    assert lines[:3] == [
+        *(r"note pods: Pod a/\x1b[31mb", r"  It waits for \x1b]0;pwned\x07.", r"  -> Delete \x9bb."),
+    ]

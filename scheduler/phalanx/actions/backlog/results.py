@@ -9,7 +9,7 @@ from phalanx.actions.backlog.queue_backlog import Entry
 from phalanx.actions.backlog.selection import Selection
 from phalanx.actions.demands.demand import START
 from phalanx.actions.enqueue import verdict_of
-from phalanx.actions.explanations.start_messages import with_deadline
+from phalanx.actions.explanations.start_messages import final_verdict
 from phalanx.actions.verdicts import not_tried
 from phalanx.framework.retry import Refusals
 from phalanx.framework.session import Session, with_ignored
@@ -84,5 +84,5 @@ def _last_verdicts(selection: Selection, now: int) -> list[Verdict]:
 def _last_verdict(entry: Entry, now: int) -> Verdict:
     if entry.verdict is None:
         verdict = entry.refusal.verdict if entry.refusal is not None else not_tried(entry.gang)
-        entry.verdict = with_deadline(with_ignored(verdict, entry.gang), entry.gang, None, now)
+        entry.verdict = final_verdict(with_ignored(verdict, entry.gang), entry.gang, None, now)
     return entry.verdict

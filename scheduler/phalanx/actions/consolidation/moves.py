@@ -6,7 +6,7 @@ gangs with nominated capacity. A move expires; the time to its expiry starts aga
 has ended.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import chain
 
 from msgspec.structs import replace
@@ -29,7 +29,7 @@ from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.memory import ExpectedPod, Move, Nomination
 from phalanx.model.names import GangId, NodeName, PodUid, QueueName
 from phalanx.model.pods import Assignments, Pod, without_affinity_state
-from phalanx.model.resources import Resources
+from phalanx.model.resources import NONE, Resources, add
 
 Kind = tuple[str, str, str]
 """Namespace, controller and shape of a pod without a group."""
@@ -103,11 +103,16 @@ class Moves:
             is_partly_placed = gang in self.open and bool(self._placed(gang))
             trial.nominate(queue=queue, usage=usage, booked={} if is_partly_placed else booked)
 
-    def begin(self, beneficiary: Gang, usage: Usage, moved: Mapping[GangId, Move]) -> None:
-        """Begin moves: hold the free capacity for the beneficiary and all moved gangs."""
+    def begin(
+        self, beneficiary: Gang, usage: Usage, moved: Mapping[GangId, Move], others: Sequence[Pod] = ()
+    ) -> None:
+        """Begin moves: hold the free capacity for the beneficiary and all moved gangs.
+
+        `others`: pods that are evicted beside the moved gangs.
+        """
         evicted = {pod for move in moved.values() for pod in move.pods}
         holders = [pod for gang in moved for pod in self._session.gangs[gang].members if pod.uid in evicted]
-        expected = usage_with_charges(assigned_pods(holders))
+        expected = usage_with_charges(assigned_pods([*holders, *others]))
         with self._session.statement() as statement:
             for gang, queue, wanted in [
                 (beneficiary.id, beneficiary.queue, usage),
@@ -192,6 +197,8 @@ class Moves:
         moving = {pod.uid for pods in holders.values() for pod in pods}
         for gang, nomination in nominations.open.items():
             if moving.intersection(nomination.victims):
+                others = [pod for pod in nominations.victims_left(gang) if pod.uid not in moving]
+                expected = _added(expected, usage_with_charges(assigned_pods(others)))
                 expected = beyond(expected, self._nominated_part(gang, nomination, nominations))
         found: dict[GangId, tuple[Usage, Usage]] = {}
         for gang, move in self.open.items():
@@ -219,6 +226,11 @@ class Moves:
                 if pod.uid in by_pod and pod.holds_node:
                     found[by_pod[pod.uid]].append(pod)
         return found
+
+
+def _added(usage: Usage, more: Usage) -> Usage:
+    """The sum of both."""
+    return {**usage, **{node: add(usage.get(node, NONE), amounts) for node, amounts in more.items()}}
 
 
 def _successors(session: Session) -> dict[Kind, list[GangId]]:

@@ -169,8 +169,8 @@ def restricted_to(demand: Demand, pods: Collection[PodUid]) -> Demand | None:
 
 
 def part_to_evict_for(demand: Demand) -> Demand:
-    """The part for which pods are evicted in one decision: surplus members take turns, one by one."""
-    if demand.stage is not Stage.SURPLUS or demand.outer_subgroup:
+    """The part for which pods are evicted in one decision: surplus members, or units of them, take turns."""
+    if demand.stage is not Stage.SURPLUS or demand.outer_subgroup or demand.is_whole:
         return demand
     return restricted_to(demand, {demand.batches[0].pods[0].uid}) or demand
 

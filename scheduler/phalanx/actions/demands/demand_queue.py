@@ -148,7 +148,8 @@ _Path = tuple[QueueName, ...]
 """The queues from a root down to a queue."""
 
 _First = tuple[Key, Key, QueueName]
-"""The next demand below a queue: the keys of the queues down to its own, its key, and its queue."""
+"""The next demand below a queue: the keys of the queues down to its own, its key without the rank, which does
+not count between queues, and its queue."""
 
 
 class _TreeOrder:
@@ -204,7 +205,9 @@ class _TreeOrder:
     def _first_below(self, path: _Path) -> _First | None:
         """The first demand of the queue and of those below, without the key of the queue itself."""
         found = [
-            ((), self._heads[name][0], name) for name in self._own.get(path, ()) if name in self._candidates
+            ((), self._heads[name][0][1:], name)
+            for name in self._own.get(path, ())
+            if name in self._candidates
         ]
         for child, queue in self._below.get(path, {}).items():
             if child not in self._first:
@@ -250,7 +253,10 @@ def _parts(demand: Demand, session: Session) -> list[Demand]:
     if demand.outer_subgroup:
         return [replace(demand, is_nominated=True)]
     nominated = {uid for uids in nomination.members.values() for uid in uids}
-    others = {pod.uid for batch in demand.batches for pod in batch.pods} - nominated
+    all_of_it = {pod.uid for batch in demand.batches for pod in batch.pods}
+    if demand.is_whole:
+        return [replace(demand, is_nominated=bool(all_of_it & nominated))]
+    others = all_of_it - nominated
     first, rest = restricted_to(demand, nominated), restricted_to(demand, others)
     return [*([replace(first, is_nominated=True)] if first else []), *([rest] if rest else [])]
 

@@ -26,6 +26,7 @@ from phalanx.actions.limits import ADVISED_NODES_MAX, ADVISED_PLACES_MAX
 from phalanx.actions.nodes.device_projection import is_device_slot
 from phalanx.actions.nodes.gang_constraints import constraints_of
 from phalanx.actions.nodes.resource_projection import is_numa_slot
+from phalanx.actions.problems.capacity_holders import CapacityHolder, is_terminating
 from phalanx.framework.session import Session
 from phalanx.model.gpu_shares import requests_share
 from phalanx.model.host_ports import is_host_port
@@ -78,7 +79,7 @@ class AdviceSearch:
         now: list[Action] = []
         later: list[Action] = []
         for action in islice(chain(self._actions(), self._added_nodes()), ACTIONS_MAX):
-            helps_now = self._helps(replace(self._proven, is_empty=False))
+            helps_now = self._trials.starts(replace(self._proven, is_empty=False))
             (now if helps_now else later).append(action)
         if not now and not later:
             now += self._together(is_empty=False)
@@ -105,7 +106,10 @@ class AdviceSearch:
 
     def _ends(self) -> Iterator[Event]:
         if self._completions:
-            yield kinds.Ends(tuple(holder.name for holder in self._completions))
+            yield kinds.Ends(tuple(map(self._as_ending, self._completions)))
+
+    def _as_ending(self, holder: CapacityHolder) -> str:
+        return f"{holder.name}{' (terminating)' if is_terminating(holder, self._session) else ''}"
 
     def _released(self) -> Iterator[Event]:
         """Usage of limits, or of a guarantee by gangs that are not preemptible; cells are never released."""
@@ -183,7 +187,8 @@ class AdviceSearch:
         return self._helps(Change(changed, is_empty=self._is_empty))
 
     def _fits_with(self, nodes: Sequence[ChangedNode]) -> bool:
-        return self._helps(Change(self._demand, is_empty=self._is_empty, nodes=nodes))
+        change = Change(self._demand, is_empty=self._is_empty, nodes=nodes)
+        return self._noted(change, helps=self._trials.starts(change))
 
     def _together(self, *, is_empty: bool) -> tuple[Action, ...]:
         """One action that consists of several."""
@@ -208,7 +213,9 @@ class AdviceSearch:
         return frozenset(rule.name for rule in rules if isinstance(rule, Budget) and rule.queue is not None)
 
     def _helps(self, change: Change) -> bool:
-        helps = self._trials.fits(change)
+        return self._noted(change, helps=self._trials.fits(change))
+
+    def _noted(self, change: Change, *, helps: bool) -> bool:
         if helps:
             self._proven = change
         return helps

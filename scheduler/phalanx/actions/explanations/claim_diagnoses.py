@@ -20,7 +20,7 @@ def limit_of_shared_claims(case: Case, rule: Rule) -> Diagnosis | None:
     return Diagnosis(
         reason=Reason.QUEUE_LIMIT,
         message=f"the {budget.name} is reached: {needed} needed for claims that pods share, {left} left",
-        evidence=evidence.of_completions(case.completions),
+        evidence=evidence.of_completions(case.completions, case.session),
         advice=_without_released(case.advice),
         otherwise=WAIT,
     )

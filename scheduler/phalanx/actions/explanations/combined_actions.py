@@ -85,7 +85,7 @@ class CombinedActions:
             yield Preemptible()
 
     def _fits(self, parts: Sequence[Part]) -> bool:
-        return self._trials.fits(self._change(parts))
+        return self._trials.starts(self._change(parts))
 
     def _change(self, parts: Sequence[Part]) -> Change:
         demand = gang_changes.unrestricted(
@@ -120,7 +120,7 @@ class CombinedActions:
                 change = replace(change, nodes=[*change.nodes, *part.times(added.count)])
         if change.raised:
             found = next(iter(self._trials.raised_budgets(replace(change, raised={}))), None)
-            if found is None or not self._trials.fits(replace(change, raised=found)):
+            if found is None or not self._trials.starts(replace(change, raised=found)):
                 return ()
             actions.append(advice.RaiseLimits(found))
         back = [part for part in parts if isinstance(part, ChangedNode)]
@@ -135,7 +135,7 @@ class CombinedActions:
 
     def _fewest(self, part: Copy, change: Change) -> advice.AddNodes | None:
         def fits(nodes: Sequence[ChangedNode]) -> bool:
-            return self._trials.fits(replace(change, nodes=[*change.nodes, *nodes]))
+            return self._trials.starts(replace(change, nodes=[*change.nodes, *nodes]))
 
         return next(node_changes.fewest_copies(part, self._demand.count, fits), None)
 

@@ -7,12 +7,13 @@ from typing import Final
 from msgspec import Struct
 
 from phalanx.actions import formatting
-from phalanx.actions.demands.demand import Batch, Demand, charged_alone, requested
+from phalanx.actions.demands.demand import Batch, Demand, requested
 from phalanx.actions.explanations import evidence, next_steps
-from phalanx.actions.explanations.advice import Advice
+from phalanx.actions.explanations.advice import Advice, Freed, PodsFit
 from phalanx.actions.explanations.completions import Completions
 from phalanx.actions.explanations.evidence import UnlabelledNodes
 from phalanx.actions.explanations.fitting_pods import FittingPods
+from phalanx.actions.explanations.relaxed_clusters import staying_members
 from phalanx.framework.device_supply import is_about_devices
 from phalanx.framework.nodes.cells import ReservedCell
 from phalanx.framework.nodes.topology import domain_name
@@ -22,7 +23,8 @@ from phalanx.model.gpu_shares import requests_share
 from phalanx.model.host_ports import port_texts
 from phalanx.model.nodes import TOPOLOGY_UNKNOWN
 from phalanx.model.reasons import NODES, Evidence, Reason
-from phalanx.model.rules import Budget, Rule, SameDomain, SubgroupRule, TopologySpreadRule
+from phalanx.model.resources import Resources, sum_of
+from phalanx.model.rules import Rule, SameDomain, SubgroupRule, TopologySpreadRule
 from phalanx.solver.infeasibility.explain import Explanation
 from phalanx.solver.problem import PlacementProblem
 
@@ -79,6 +81,12 @@ class Case(Struct, frozen=True, dict=True):
         """Such as "2 of 4 pods"."""
         return f"{self.fit} of {formatting.pods(self.demand.count)}"
 
+    @property
+    def beside(self) -> str:
+        """The running members of the gang, which the empty cluster has too; empty for none."""
+        count = len(list(staying_members(self.demand.gang)))
+        return f" beside {count} running member{'s' * (count > 1)}" if count else ""
+
     @cached_property
     def unlabelled(self) -> tuple[UnlabelledNodes, ...]:
         """Nodes that a missing label excludes from all domains of a required level."""
@@ -113,11 +121,11 @@ def above_cluster(case: Case) -> Diagnosis:
     needed = formatting.amounts(requested(case.demand))
     fit = "have guaranteed NUMA zones in" if _may_mix_zones(case) else "fit"
     beside = _ports_needed(case) + _devices_needed(case)
-    message = too_large or f"{case.fit_of_all} {fit} the empty cluster; {needed} needed{beside}"
+    message = too_large or f"{case.fit_of_all} {fit} the empty cluster{case.beside}; {needed} needed{beside}"
     return Diagnosis(
         reason=Reason.ABOVE_CLUSTER_CAPACITY,
         message=message,
-        evidence=(*_conflict(case), *evidence.of_nodes(case.demand, case.session)),
+        evidence=(*conflict_evidence(case), *_of_nodes(case)),
         advice=case.advice,
     )
 
@@ -148,7 +156,7 @@ def insufficient(case: Case) -> Diagnosis:
     missing = evidence.shortages(demand, free)
     why = f"free capacity is fragmented across {_fragments(demand, session)}"
     if missing:
-        why = f"{formatting.needed(missing)} missing"
+        why = _missing(case.advice, missing)
     elif claims := evidence.devices_missing(demand, session):
         why = claims
     elif bounds := [rule.name for rule in case.problem.rules if _bounds_devices(rule, case)]:
@@ -161,15 +169,24 @@ def insufficient(case: Case) -> Diagnosis:
         reason=Reason.INSUFFICIENT_CAPACITY,
         message=f"{case.fit_of_all} fit now; {why}",
         evidence=(
-            *_conflict(case),
-            *evidence.of_completions(case.completions),
+            *conflict_evidence(case),
+            *completions_evidence(case),
             *evidence.of_amounts(demand, free),
             *evidence.of_nominated_pods(demand, session)[:SHOWN_NODES],
-            *evidence.of_nodes(demand, session),
+            *_of_nodes(case),
         ),
         advice=case.advice,
         otherwise=WAIT,
     )
+
+
+def _missing(advice: Advice, short: Resources) -> str:
+    """What must become free, as the next step says it. The nodes together may lack less than is enough."""
+    freed = [event for event in advice.events if isinstance(event, Freed)]
+    if freed:
+        return f"{formatting.needed(sum_of(each.amounts for each in freed[0].capacity))} missing"
+    more = [event.least for event in advice.events if isinstance(event, PodsFit)]
+    return f"at least {formatting.needed(more[0] if more else short)} missing"
 
 
 def _bounds_devices(rule: Rule, case: Case) -> bool:
@@ -219,12 +236,12 @@ def above_domain(case: Case, rule: SameDomain) -> Diagnosis:
         return _in_no_domain(case, rule)
     return Diagnosis(
         reason=Reason.ABOVE_DOMAIN_CAPACITY,
-        message=f"no {rule.level} holds {formatting.pods(case.demand.count)} even if it is empty: "
-        f"the largest fits {case.fit}",
+        message=f"no {rule.level} holds {formatting.pods(case.demand.count)}{case.beside} even if it is "
+        f"empty: the largest fits {case.fit}",
         evidence=(
-            *_conflict(case),
+            *conflict_evidence(case),
             *_without_domain(case),
-            *evidence.of_nodes(case.demand, case.session),
+            *_of_nodes(case),
         ),
         advice=case.advice,
     )
@@ -236,7 +253,11 @@ def _in_no_domain(case: Case, rule: SameDomain) -> Diagnosis:
     return Diagnosis(
         reason=Reason.ABOVE_DOMAIN_CAPACITY,
         message=f"no eligible node is in a {rule.level}: {missing}",
-        evidence=(*_conflict(case), *_without_domain(case), *evidence.of_nodes(case.demand, case.session)),
+        evidence=(
+            *conflict_evidence(case),
+            *_without_domain(case),
+            *_of_nodes(case),
+        ),
         advice=case.advice,
     )
 
@@ -249,9 +270,9 @@ def no_domain(case: Case, rule: SameDomain) -> Diagnosis:
         f"the best fits {case.fit}",
         evidence=(
             *_best_domain(case, rule),
-            *_conflict(case),
+            *conflict_evidence(case),
             *_without_domain(case),
-            *evidence.of_completions(case.completions),
+            *completions_evidence(case),
             *_of_cluster(case),
         ),
         advice=case.advice,
@@ -263,8 +284,12 @@ def above_rule(case: Case, name: str) -> Diagnosis:
     """A rule of some pods is infeasible even if the cluster is empty."""
     return Diagnosis(
         reason=Reason.ABOVE_DOMAIN_CAPACITY,
-        message=f"{name} is infeasible even in the empty cluster: {case.fit_of_all} fit",
-        evidence=(*_conflict(case), *_without_domain(case), *evidence.of_nodes(case.demand, case.session)),
+        message=f"{name} is infeasible even in the empty cluster{case.beside}: {case.fit_of_all} fit",
+        evidence=(
+            *conflict_evidence(case),
+            *_without_domain(case),
+            *_of_nodes(case),
+        ),
         advice=case.advice,
     )
 
@@ -275,9 +300,9 @@ def no_rule(case: Case, name: str) -> Diagnosis:
         reason=Reason.NO_DOMAIN_FITS,
         message=f"{name} is infeasible now: {case.fit_of_all} fit",
         evidence=(
-            *_conflict(case),
+            *conflict_evidence(case),
             *_without_domain(case),
-            *evidence.of_completions(case.completions),
+            *completions_evidence(case),
             *_of_cluster(case),
         ),
         advice=case.advice,
@@ -295,7 +320,11 @@ def pod_affinity(case: Case, reason: Reason, name: str) -> Diagnosis:
     return Diagnosis(
         reason=reason,
         message=f"{name} allows {case.fit_of_all} now{excluded}",
-        evidence=(*_conflict(case), *evidence.of_completions(case.completions), *_of_cluster(case)),
+        evidence=(
+            *conflict_evidence(case),
+            *completions_evidence(case),
+            *_of_cluster(case),
+        ),
         advice=case.advice,
         otherwise=WAIT,
     )
@@ -329,44 +358,17 @@ def cells_reserved(case: Case, cells: Sequence[ReservedCell]) -> Diagnosis:
                 Evidence(f"{cell.level} {cell.domain}", f"is reserved for queue {cell.queue}")
                 for cell in cells
             ),
-            *_conflict(case),
+            *conflict_evidence(case),
         ),
         advice=case.advice,
         otherwise="Wait for free capacity elsewhere, or submit to a queue with guaranteed cells",
     )
 
 
-def queue_limit(case: Case, rule: Budget) -> Diagnosis:
-    """Would fit without the limit of a queue; the queue can use less later."""
-    return Diagnosis(
-        reason=Reason.QUEUE_LIMIT,
-        message=f"the {rule.name} is reached: {_needed(case.demand, rule)} needed, "
-        f"{_left(case.demand, rule)} left",
-        evidence=(
-            *_against(case.demand, rule),
-            *_conflict(case),
-            *evidence.of_completions(case.completions),
-        ),
-        advice=case.advice,
-        otherwise=WAIT,
-    )
-
-
-def above_queue_limit(case: Case, rule: Budget) -> Diagnosis:
-    """Needs more than the queue may ever use."""
-    return Diagnosis(
-        reason=Reason.ABOVE_QUEUE_LIMIT,
-        message=f"{_needed(case.demand, rule)} needed, but the {rule.name} allows "
-        f"{_left(case.demand, rule)} in total",
-        evidence=(*_against(case.demand, rule), *_conflict(case)),
-        advice=case.advice,
-    )
-
-
 # --- evidence -----------------------------------------------------------------------------------------------
 
 
-def _conflict(case: Case) -> tuple[Evidence, ...]:
+def conflict_evidence(case: Case) -> tuple[Evidence, ...]:
     """The constraints that are infeasible together, and whether the set is irreducible."""
     if not case.facts.conflict:
         return ()
@@ -404,13 +406,21 @@ def _without_domain(case: Case) -> tuple[Evidence, ...]:
     return (*unknown, *(Evidence(NODES, nodes.finding, nodes.count) for nodes in case.unlabelled))
 
 
+def completions_evidence(case: Case) -> tuple[Evidence, ...]:
+    return evidence.of_completions(case.completions, case.session)
+
+
+def _of_nodes(case: Case) -> tuple[Evidence, ...]:
+    return evidence.of_nodes(case.demand, case.session, case.fitting.pods)
+
+
 def _of_cluster(case: Case) -> tuple[Evidence, ...]:
     demand, session = case.demand, case.session
     free = evidence.free_amounts(demand, session)
     return (
         *evidence.of_amounts(demand, free),
         *evidence.of_nominated_pods(demand, session)[:SHOWN_NODES],
-        *evidence.of_nodes(demand, session),
+        *_of_nodes(case),
     )
 
 
@@ -432,38 +442,3 @@ def _larger_than_any_node(case: Case) -> str:
                 most = formatting.amount(name, largest.get(name, 0))
                 return f"a pod requests {asked}, but the largest eligible node has {most}"
     return ""
-
-
-def _limited(demand: Demand, rule: Budget) -> dict[str, int]:
-    """What the queue is charged for the demand, of resources that the budget limits."""
-    needed = sorted(charged_alone(demand).items())
-    return {name: amount for name, amount in needed if amount > 0 and name in rule.remaining}
-
-
-def _needed(demand: Demand, rule: Budget) -> str:
-    return formatting.listed(
-        formatting.amount(name, amount, up=True) for name, amount in _limited(demand, rule).items()
-    )
-
-
-def _left(demand: Demand, rule: Budget) -> str:
-    return formatting.listed(
-        formatting.amount(name, max(0, rule.remaining[name])) for name in _limited(demand, rule)
-    )
-
-
-def _against(demand: Demand, rule: Budget) -> tuple[Evidence, ...]:
-    return tuple(
-        Evidence(
-            subject=rule.name,
-            finding=f"{formatting.amount(name, needed, up=True)} needed, {_rest(name, rule.remaining[name])}",
-        )
-        for name, needed in _limited(demand, rule).items()
-    )
-
-
-def _rest(name: str, left: int) -> str:
-    """What a limit leaves; usage may exceed a limit that was lowered."""
-    if left < 0:
-        return f"exceeded by {formatting.amount(name, -left, up=True)}"
-    return f"{formatting.amount(name, left)} left"

@@ -1,14 +1,16 @@
 """The evidence of verdicts: nodes that are excluded and why, and amounts that are needed and free."""
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
 from phalanx.actions import formatting
 from phalanx.actions.demands.demand import Batch, Demand, requested, without_affinity_terms
 from phalanx.actions.explanations.completions import Completions
+from phalanx.actions.limits import EVIDENCE_BATCHES_MAX, EVIDENCE_LINES_MAX, SHOWN_MEMBERS
 from phalanx.actions.nodes.resource_projection import numa_slots_left, volume_amounts
+from phalanx.actions.problems.capacity_holders import is_terminating
 from phalanx.framework.session import Session
 from phalanx.limits import NOMINATED_PODS_NAMED_MAX
 from phalanx.model.attach_limits import driver_of, is_attach_resource
@@ -44,16 +46,43 @@ def nowhere_eligible(demand: Demand, session: Session) -> Batch | None:
     return None
 
 
-def of_nodes(demand: Demand, session: Session) -> tuple[Evidence, ...]:
-    """For each batch, the excluded nodes by reason with counts; full nodes come last."""
-    found: list[Evidence] = []
-    for batch in demand.batches:
-        subject = NODES if len(demand.batches) == 1 else f"{NODES} for {batch.name}"
-        rejected = session.eligibility(batch.pods[0]).count_by_reason()
-        full = sorted(_too_full(batch, session).items(), key=lambda item: (-item[1], item[0]))
-        for finding, count in (*rejected, *full):
-            found.append(Evidence(subject=subject, finding=finding, count=count))
-    return tuple(found)
+def of_nodes(demand: Demand, session: Session, fitting: Iterable[Pod] = ()) -> tuple[Evidence, ...]:
+    """The excluded nodes by reason with counts, full nodes last; equal lines of several batches once.
+
+    Batches with pods that do not fit beside the `fitting` ones come first. Pods for which no node has enough
+    free are named.
+    """
+    there = {pod.uid for pod in fitting}
+    ordered = sorted(demand.batches, key=lambda batch: all(pod.uid in there for pod in batch.pods))
+    lines: dict[tuple[str, int], dict[str, None]] = {}
+    stuck: list[Evidence] = []
+    for batch in ordered[:EVIDENCE_BATCHES_MAX]:
+        rejected = session.eligibility(batch.pods[0])
+        full = _too_full(batch, session)
+        counts = Counter(full.values())
+        by_count = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+        for line in (*rejected.count_by_reason(), *by_count):
+            lines.setdefault(line, {})[batch.name] = None
+        if full and len(full) + len(rejected.rejected) == len(session.nodes):
+            stuck.append(_stuck(batch, full))
+    found = [Evidence(_subject(demand, list(names)), *line) for line, names in lines.items()]
+    more = len(found) - EVIDENCE_LINES_MAX
+    if more > 0:
+        found[EVIDENCE_LINES_MAX:] = [Evidence("other pods", f"{more} more findings about their nodes")]
+    return (*found, *(stuck[:SHOWN_MEMBERS] if len(demand.batches) > 1 else ()))
+
+
+def _subject(demand: Demand, names: Sequence[str]) -> str:
+    return NODES if len(demand.batches) == 1 else f"{NODES} for {formatting.some(names, SHOWN_MEMBERS)}"
+
+
+def _stuck(batch: Batch, full: Mapping[NodeName, str]) -> Evidence:
+    """Why no node takes a pod of the batch now; few nodes are named."""
+    by_cause: dict[str, list[NodeName]] = {}
+    for node, cause in full.items():
+        by_cause.setdefault(cause, []).append(node)
+    where = [f"{cause} on {formatting.some(nodes, SHOWN_MEMBERS)}" for cause, nodes in by_cause.items()]
+    return Evidence(formatting.named_pods(batch.pods), f"fits no node now: {formatting.listed(where)}")
 
 
 def of_unavailable_nodes(demand: Demand, session: Session, as_available: Session) -> tuple[Evidence, ...]:
@@ -101,10 +130,14 @@ def of_amounts(demand: Demand, free: Resources) -> tuple[Evidence, ...]:
     )
 
 
-def of_completions(completions: Completions) -> tuple[Evidence, ...]:
+def of_completions(completions: Completions, session: Session) -> tuple[Evidence, ...]:
     """The amounts that each holder would free."""
     return tuple(
-        Evidence(subject=holder.name, finding=f"frees {formatting.amounts(holder.total)} when it ends")
+        Evidence(
+            subject=holder.name,
+            finding=f"{'is terminating; ' if is_terminating(holder, session) else ''}"
+            f"frees {formatting.amounts(holder.total)} when it ends",
+        )
         for holder in completions
     )
 
@@ -167,31 +200,31 @@ def eligible_nodes(demand: Demand, session: Session) -> list[NodeName]:
     return [node for node in session.nodes if any(node not in found.rejected for found in eligibilities)]
 
 
-def _too_full(batch: Batch, session: Session) -> Counter[str]:
-    """Eligible nodes on which no pod of the batch fits, by the first insufficient resource."""
+def _too_full(batch: Batch, session: Session) -> dict[NodeName, str]:
+    """Eligible nodes on which no pod of the batch fits, with the first insufficient resource."""
     pod = batch.pods[0]
     rejected = session.eligibility(pod).rejected
     volumes = volume_amounts(session, [pod])
-    counts: Counter[str] = Counter()
+    causes: dict[NodeName, str] = {}
     needs = sorted(((name, need) for name, need in pod.shape.requests.items() if need > 0), key=_by_dominance)
     for node in session.nodes:
         if node not in rejected:
             free = session.free(node)
             if requests_share(pod.shape.requests) and not _has_device(pod, session, node):
-                counts[f"no GPU with {formatting.share(pod.shape.requests)} free"] += 1
+                causes[node] = f"no GPU with {formatting.share(pod.shape.requests)} free"
                 continue
             short = next((name for name, need in needs if need > free.get(name, 0)), None)
             if short is not None:
-                counts[f"insufficient {short}"] += 1
+                causes[node] = f"insufficient {short}"
             elif (port := lacking_port(pod.shape, free)) is not None:
-                counts[_why_lacking(port, node, session)] += 1
+                causes[node] = _why_lacking(port, node, session)
             elif volumes is not None and (name := volumes.lacking(pod.shape, node)) is not None:
-                counts[_too_few(name)] += 1
+                causes[node] = _too_few(name)
             elif numa_slots_left(session.nodes[node].node, free, pod.shape.numa) == 0:
-                counts[f"no NUMA zone with {_zone_needs(pod, session, node)} free"] += 1
+                causes[node] = f"no NUMA zone with {_zone_needs(pod, session, node)} free"
             elif why := _why_no_devices(pod, session, node):
-                counts[f"no devices for its claims: {why}"] += 1
-    return counts
+                causes[node] = f"no devices for its claims: {why}"
+    return causes
 
 
 def _why_no_devices(pod: Pod, session: Session, node: NodeName) -> str:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from phalanx.actions.demands.demand import Batch, Demand, without_affinity_terms
 from phalanx.actions.demands.gang_demands import with_all_choices
 from phalanx.actions.demands.member_choice import start_with_others
-from phalanx.actions.explanations import diagnoses, evidence, hold_diagnoses
+from phalanx.actions.explanations import diagnoses, evidence, hold_diagnoses, limit_diagnoses
 from phalanx.actions.explanations.advice import Advice
 from phalanx.actions.explanations.advice_search import AdviceSearch, Question
 from phalanx.actions.explanations.claim_diagnoses import above_limit_of_shared_claims, limit_of_shared_claims
@@ -204,7 +204,7 @@ class Explainer:
                 limits=_LIMITS,
                 answers=self._answers,
             )
-            fitting = self._fitting(asked or demand, facts, when_empty=True)
+            fitting = self._fitting(asked or demand, facts if asked is None else None, when_empty=True)
             advice = self._advice(Question(demand, facts, is_impossible=True, fitting=fitting))
             return _impossible(Case(demand, problems.empty, facts, self._session, fitting, advice=advice))
         return self._diagnose_waiting(demand, problems, protected, asked or demand)
@@ -234,7 +234,7 @@ class Explainer:
             limits=_LIMITS,
             answers=self._answers,
         )
-        fitting = self._fitting(asked, facts, when_empty=False)
+        fitting = self._fitting(asked, facts if asked is demand else None, when_empty=False)
         completions = self._completions.find(demand, protected=protected, missing=facts.missing)
         advice = self._advice(
             Question(demand, facts, is_impossible=False, fitting=fitting, completions=completions)
@@ -246,7 +246,7 @@ class Explainer:
     def _fitting(self, demand: Demand, facts: Explanation | None, *, when_empty: bool) -> FittingPods:
         """How many pods of the demand fit. `facts`, if known, are about its own pods only."""
         wanted, estimated = with_any_members(demand), _is_estimated(demand)
-        is_alone = len(wanted.batches) == len(demand.batches) and wanted.count == demand.count
+        is_alone = demand.choice is None or bool(demand.choice.subgroups)
         if demand.count == 1:
             return FittingPods((), needed=1, is_most=True)
         if facts is not None and is_alone and facts.most_proven and not estimated:
@@ -297,7 +297,7 @@ def _impossible(case: Case) -> Diagnosis:
             return too_few_volumes(case.demand, rule)
         if is_about_devices(rule):
             return diagnoses.above_cluster(case)
-        return above_limit_of_shared_claims(case, rule) or diagnoses.above_queue_limit(case, rule)
+        return above_limit_of_shared_claims(case, rule) or limit_diagnoses.above_queue_limit(case, rule)
     if case.facts.obstacle is Obstacle.AFFINITY:
         return diagnoses.above_rule(case, _affinity(case)[1])
     if isinstance(rule, SameDomain):
@@ -315,7 +315,7 @@ def _waiting(case: Case) -> Diagnosis:
         cells = case.session.cells.named_by(rule.name)
         if cells:
             return diagnoses.cells_reserved(case, cells)
-        return limit_of_shared_claims(case, rule) or diagnoses.queue_limit(case, rule)
+        return limit_of_shared_claims(case, rule) or limit_diagnoses.queue_limit(case, rule)
     if case.facts.obstacle is Obstacle.AFFINITY:
         return diagnoses.pod_affinity(case, *_affinity(case))
     if isinstance(rule, SameDomain):

@@ -227,7 +227,9 @@ class Copy(Struct, frozen=True):
         model, found = self.model, []
         for number in range(count):
             name = NodeName(f"{model.name} copy {number}")
-            labels = {**model.labels, **dict.fromkeys(self.own_labels, name)}
+            # A label that the model lacks is missing on a node like it.
+            own = {label: name for label in self.own_labels if label in (HOSTNAME_KEY, *model.labels)}
+            labels = {**model.labels, **own}
             allocatable = {**model.allocatable, **self.larger}
             node = replace(model, name=name, labels=labels, allocatable=allocatable)
             found.append(ChangedNode(node=node, like=model.name, is_new=True))

@@ -25,7 +25,8 @@ from phalanx.model.memory import Memory
 from phalanx.model.names import GangId, NodeName
 from phalanx.model.nodes import NodeState
 from phalanx.model.pods import Pod
-from phalanx.model.resources import NONE, Resources, add, subtract
+from phalanx.model.resources import NONE, Resources, add, subtract, sum_of
+from phalanx.model.rules import Budget
 from phalanx.model.snapshot import PlacedPods
 from phalanx.solver.engine import place
 from phalanx.solver.problem import Placed
@@ -86,7 +87,7 @@ class EmptyCluster:
 
 def _usage_of_members(gang: Gang) -> dict[NodeName, Resources]:
     usage: dict[NodeName, Resources] = {}
-    for pod, node in _staying(gang):
+    for pod, node in staying_members(gang):
         usage[node] = add(usage.get(node, NONE), pod_usage(pod))
     return usage
 
@@ -94,7 +95,7 @@ def _usage_of_members(gang: Gang) -> dict[NodeName, Resources]:
 def _booked(gang: Gang, usage: dict[NodeName, Resources]) -> dict[NodeName, Resources]:
     """The usage with the devices of claims, which the queue is charged for too."""
     booked = dict(usage)
-    for pod, node in _staying(gang):
+    for pod, node in staying_members(gang):
         if pod.charges:
             booked[node] = plus_devices(booked[node], (pod,), set())
     return booked
@@ -102,14 +103,21 @@ def _booked(gang: Gang, usage: dict[NodeName, Resources]) -> dict[NodeName, Reso
 
 def _placed_members(gang: Gang) -> tuple[PlacedPods, ...]:
     """The staying members, as affinity terms count them."""
-    counts = Counter((pod.all_labels, pod.shape.anti_affinity, node) for pod, node in _staying(gang))
+    counts = Counter((pod.all_labels, pod.shape.anti_affinity, node) for pod, node in staying_members(gang))
     return tuple(
         PlacedPods(gang.namespace, labels, anti_affinity, {node: count})
         for (labels, anti_affinity, node), count in counts.items()
     )
 
 
-def _staying(gang: Gang) -> Iterator[tuple[Pod, NodeName]]:
+def used_by_members(gang: Gang, limit: Budget) -> Resources:
+    """What the limit counts of members that run."""
+    booked = _booked(gang, _usage_of_members(gang))
+    return sum_of([used for node, used in booked.items() if limit.nodes is None or node in limit.nodes])
+
+
+def staying_members(gang: Gang) -> Iterator[tuple[Pod, NodeName]]:
+    """The members that run in the empty cluster too, with their nodes."""
     for pod in gang.members:
         if pod.node is not None and pod.holds_node and not pod.deleting:
             yield pod, pod.node

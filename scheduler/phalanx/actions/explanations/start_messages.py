@@ -11,7 +11,7 @@ from phalanx.framework.run_times import Method
 from phalanx.framework.session import Session
 from phalanx.model.api.values import duration_text
 from phalanx.model.gangs import Gang, GangKind
-from phalanx.model.reasons import Evidence, ExpectedStart, Reason, Verdict
+from phalanx.model.reasons import Evidence, ExpectedStart, Reason, Verdict, as_printable
 
 _START_BY: Final = "spec.startBy"
 _SECOND: Final = 1000
@@ -104,7 +104,7 @@ def verdicts_of(session: Session, outcome: Outcome) -> tuple[Verdict, ...]:
     starts = {reservation.gang: reservation.start for reservation in outcome.reserved}
     others = sorted(gang for gang in session.verdicts if gang not in outcome.failures)
     return tuple(
-        with_deadline(session.verdicts[gang], session.gangs[gang], starts.get(gang), session.snapshot.now)
+        final_verdict(session.verdicts[gang], session.gangs[gang], starts.get(gang), session.snapshot.now)
         for gang in (*outcome.failures, *others)
     )
 
@@ -116,7 +116,12 @@ def next_missed(session: Session) -> int | None:
     return min((at for at in deadlines if at is not None and at > now), default=None)
 
 
-def with_deadline(verdict: Verdict, gang: Gang, start: int | None, now: int) -> Verdict:
+def final_verdict(verdict: Verdict, gang: Gang, start: int | None, now: int) -> Verdict:
+    """The verdict as it leaves the cycle. All its texts are escaped here, and nowhere before."""
+    return as_printable(_with_deadline(verdict, gang, start, now))
+
+
+def _with_deadline(verdict: Verdict, gang: Gang, start: int | None, now: int) -> Verdict:
     """Add times, not durations: a message that changes in every cycle would be written in every cycle."""
     deadline = gang.deadline
     if deadline is None:

@@ -5,11 +5,13 @@ build; the trials of an explanation are bounded.
 """
 
 from collections.abc import Sequence
+from functools import partial
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from phalanx.actions.demands.demand import Demand
+from phalanx.actions.demands.member_choice import start_with_others
 from phalanx.actions.explanations.changed_nodes import ChangedNode, FreeNode, with_changed_nodes
 from phalanx.actions.explanations.fitting_pods import placed_pods
 from phalanx.actions.explanations.relaxed_clusters import EmptyCluster, StayingUsage
@@ -24,7 +26,7 @@ from phalanx.model.resources import NONE, subtract
 from phalanx.solver.infeasibility.explain import as_largest_fit, raised_budgets
 from phalanx.solver.infeasibility.feasibility import FeasibilityOracle, feasibility_problem
 from phalanx.solver.infeasibility.relaxations import Raises, with_raised_budgets
-from phalanx.solver.problem import PlacementProblem
+from phalanx.solver.problem import Placed, PlacementProblem
 
 _NO_RAISES: Raises = {}
 _NO_USAGE: Usage = {}
@@ -109,8 +111,23 @@ class Trials:
         """Whether the demand is proven to fit after the change."""
         if not self._oracle.solves_left or self._problems.objects_to(change.demand.gang):
             return False
-        problem = with_raised_budgets(self._problems.build(change), change.raised)
-        return self._oracle.fits(feasibility_problem(problem)) is True
+        return self._oracle.fits(feasibility_problem(self._problem(change))) is True
+
+    def starts(self, change: Change) -> bool:
+        """Whether the demand, or one for other subgroups that may start, fits after the change."""
+        if self.fits(change):
+            return True
+        choice = change.demand.choice
+        may_differ = choice is not None and bool(choice.subgroups)
+        return may_differ and start_with_others(change.demand, partial(self._place, change)) is not None
+
+    def _place(self, change: Change, demand: Demand) -> Placed | None:
+        problem = self._problem(replace(change, demand=demand))
+        answer = self._oracle.answer(feasibility_problem(problem) if demand.is_whole else problem)
+        return answer if isinstance(answer, Placed) else None
+
+    def _problem(self, change: Change) -> PlacementProblem:
+        return with_raised_budgets(self._problems.build(change), change.raised)
 
     def most(self, change: Change) -> list[Pod]:
         """As many pods of the demand as fit after the change; none if its minimums do not fit."""

@@ -1,10 +1,11 @@
 """Evidence of members that no node can take, whatever else the verdict of their gang is about."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from itertools import islice
 
 from phalanx.actions import formatting
 from phalanx.actions.explanations.evidence import dominance
-from phalanx.actions.limits import SHOWN_MEMBERS
+from phalanx.actions.limits import EVIDENCE_BATCHES_MAX, EVIDENCE_LINES_MAX
 from phalanx.framework.session import Session
 from phalanx.model.gangs import Gang
 from phalanx.model.names import ShapeKey
@@ -14,7 +15,7 @@ from phalanx.model.resources import largest
 
 
 def unfit_members(gang: Gang, session: Session) -> tuple[Evidence, ...]:
-    """For each shape of waiting members that no node can take, their names and why.
+    """The names of waiting members that no node can take, and why; those with the same causes together.
 
     None for a gang of one pod, which its verdict is about.
     """
@@ -24,17 +25,15 @@ def unfit_members(gang: Gang, session: Session) -> tuple[Evidence, ...]:
     for pod in gang.members:
         if pod.is_waiting:
             by_shape.setdefault(pod.shape.key, []).append(pod)
-    return tuple(
-        Evidence(_named(pods), f"can run on no node: {formatting.listed(_causes(pods[0], session))}")
-        for pods in by_shape.values()
-        if not session.can_run(pods[0])
-    )
-
-
-def _named(pods: Sequence[Pod]) -> str:
-    names = formatting.listed(str(pod) for pod in pods[:SHOWN_MEMBERS])
-    more = len(pods) - SHOWN_MEMBERS
-    return f"pod{'s' * (len(pods) > 1)} {names}" + (f" and {more} more" if more > 0 else "")
+    unfit = (pods for pods in by_shape.values() if not session.can_run(pods[0]))
+    by_causes: dict[str, list[Pod]] = {}
+    for pods in islice(unfit, EVIDENCE_BATCHES_MAX):
+        by_causes.setdefault(formatting.listed(_causes(pods[0], session)), []).extend(pods)
+    found = [
+        Evidence(formatting.named_pods(pods), f"can run on no node: {causes}")
+        for causes, pods in by_causes.items()
+    ]
+    return tuple(found[:EVIDENCE_LINES_MAX])
 
 
 def _causes(pod: Pod, session: Session) -> Iterator[str]:

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from phalanx.actions import formatting
 from phalanx.actions.limits import SHOWN_VICTIMS
 from phalanx.framework.evictions import PodEvictionLimit
 from phalanx.framework.session import Session
@@ -78,7 +79,8 @@ class EvictionLimits:
         return tuple(
             Evidence(
                 subject=each.limit.name,
-                finding=f"allows {each.most} evictions now, {sum(count for _, count in each.takes)} needed",
+                finding=f"allows {formatting.evictions(each.most)} now, "
+                f"{sum(count for _, count in each.takes)} needed",
             )
             for each in self.exceeded_by(victims)[:SHOWN_VICTIMS]
         )

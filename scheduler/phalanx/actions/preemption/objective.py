@@ -18,12 +18,14 @@ from phalanx.framework.evictions import size_of
 from phalanx.framework.queues.protected_gangs import start_time
 from phalanx.framework.session import Session
 from phalanx.model.api.pod_groups import DisruptionMode
+from phalanx.model.gangs import Gang
 from phalanx.model.names import QueueName
 from phalanx.model.resources import Resources
 
-_AMOUNTS: Final = 5
-_Losses = tuple[int, int, int, int, int]
-"""The loss by plugins (run time), the size, gangs that stop, the place of the queue's priority, age (s)."""
+_AMOUNTS: Final = 6
+_Losses = tuple[int, int, int, int, int, int]
+"""The loss by plugins (run time), the size, gangs that stop, the place of the queue's priority, age (s), and
+whether the gang asks to stay and others like it do not."""
 
 
 class RankedVictims(Struct, frozen=True):
@@ -71,6 +73,7 @@ def _losses(victims: Sequence[Victim], session: Session) -> list[_Losses]:
             int(each.whole or each.gang.disruption.eviction_mode is DisruptionMode.SINGLE),
             places[each.queue],
             max(0, now - start_time(each.gang, now)) // 1000,
+            0,
         )
         for each in victims
     ]
@@ -88,24 +91,30 @@ def _places(queues: Iterable[QueueName], session: Session) -> dict[QueueName, in
 def _with_requests_to_stay(
     victims: Sequence[Victim], importance: Sequence[int], losses: Sequence[_Losses]
 ) -> Sequence[_Losses]:
-    """Exchange the losses of gangs of one namespace that are equal in priority and devices.
+    """Exchange the losses of gangs of one namespace and queue that are equal in priority and devices.
 
     Those that ask not to be evicted count with the larger ones. The request changes nothing for others.
     """
     groups: dict[Hashable, list[int]] = {}
     for index, each in enumerate(victims):
         if each.runs and each.whole and len(each.pods) == len(each.holders):
-            key = (each.gang.namespace, importance[index], frozenset(_devices(each.total).items()))
+            devices = frozenset(_devices(each.total).items())
+            key = (each.gang.namespace, each.queue, importance[index], devices)
             groups.setdefault(key, []).append(index)
     found = list(losses)
     for group in groups.values():
-        asks = [not victims[index].gang.disruption.is_preemptible for index in group]
+        asks = [_asks_to_stay(victims[index].gang) for index in group]
         if any(asks) and not all(asks):
             order = sorted(zip(asks, group, strict=True), key=lambda pair: (pair[0], losses[pair[1]]))
             ascending = sorted(losses[index] for index in group)
-            for (_, index), loss in zip(order, ascending, strict=True):
-                found[index] = loss
+            for (is_asked, index), loss in zip(order, ascending, strict=True):
+                found[index] = (*loss[:-1], int(is_asked))
     return found
+
+
+def _asks_to_stay(gang: Gang) -> bool:
+    """Whether it asks not to be preemptible: victims are gangs that nothing protects."""
+    return gang.prefers_to_stay or not gang.disruption.is_preemptible
 
 
 def _devices(amounts: Resources) -> Resources:

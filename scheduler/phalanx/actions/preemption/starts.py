@@ -250,7 +250,7 @@ def _parts_of(placement: DemandPlacement) -> Iterator[Sequence[Pod]]:
     """The placed pods that are given up together; of surplus members the last ones first."""
     pods = [pod for _, some in placement.assignments for pod in some if not pod.is_placeholder]
     demand = placement.demand
-    if demand.stage is Stage.SURPLUS and not demand.outer_subgroup:
+    if demand.stage is Stage.SURPLUS and not (demand.outer_subgroup or demand.is_whole):
         yield from in_parts(pods[::-1])
     else:
         yield pods

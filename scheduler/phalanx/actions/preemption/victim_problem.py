@@ -76,7 +76,7 @@ def problem_of(
     offers = _Offers(session, tuple(filter(is_host_port, resources)), volume_amounts(session, pods), charges)
     nodes, names = _target_nodes(session, constraints, wants, resources, freed, rejected, offers)
     index = {name: position for position, name in enumerate(names)}
-    requires = _required_units(victims)
+    requires = required_units(victims)
     units = tuple(
         EvictionUnit(
             cost=victim.cost,
@@ -102,7 +102,7 @@ def problem_of(
         ),
         eviction_limits=(
             *queue_limits_on(session, bounds.queue_limits, victims),
-            *map(_pod_limit, hard),
+            *map(pod_limit, hard),
         ),
         soft_limits=tuple(SoftEvictionLimit(each.most, each.takes) for each in soft),
         violation_cost=bounds.scales[-1],
@@ -220,11 +220,12 @@ def _of_own_queue(
             yield replace(limit, takes=takes)
 
 
-def _pod_limit(limit: ExceededLimit) -> EvictionLimit:
+def pod_limit(limit: ExceededLimit) -> EvictionLimit:
+    """The limit for the solver."""
     return EvictionLimit((limit.most,), tuple((position, (count,)) for position, count in limit.takes))
 
 
-def _required_units(victims: Sequence[Victim]) -> dict[int, tuple[int, ...]]:
+def required_units(victims: Sequence[Victim]) -> dict[int, tuple[int, ...]]:
     """For the last unit of a gang, the units of members that must be evicted with it."""
     alone: dict[GangId, list[int]] = {}
     requires: dict[int, tuple[int, ...]] = {}

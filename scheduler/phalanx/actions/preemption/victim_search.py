@@ -12,6 +12,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from phalanx.actions import formatting
 from phalanx.actions.demands.demand import Demand, has_affinity_terms, whole_demand
 from phalanx.actions.limits import (
     CYCLE_VICTIMS_LIMIT,
@@ -81,9 +82,13 @@ class EvictionPlan(Struct, frozen=True):
     @property
     def gangs_ended(self) -> list[Gang]:
         """The gangs that lose all pods that hold nodes."""
-        gone = {pod.uid for victim in self.victims for pod in victim.pods}
-        gangs = {victim.gang.id: victim.gang for victim in self.victims if victim.holders <= gone}
-        return list(gangs.values())
+        return gangs_ended_by(self.victims)
+
+
+def gangs_ended_by(victims: Sequence[Victim]) -> list[Gang]:
+    """The gangs of these victims that lose all pods that hold nodes."""
+    gone = {pod.uid for victim in victims for pod in victim.pods}
+    return list({victim.gang.id: victim.gang for victim in victims if victim.holders <= gone}.values())
 
 
 class VictimCandidates(Struct, frozen=True):
@@ -398,5 +403,5 @@ def _proof(problem: PreemptionProblem, units: Sequence[int], bound: int, victims
     proof = "proven optimal" if total <= bound else "not proven optimal"
     if total > bound and not violations and len({victim.importance for victim in victims}) == 1:
         proof = f"lower bound {min(lost, bound // problem.scales[-2])}" if lost else proof
-    beyond = f", {violations} evictions beyond PodDisruptionBudgets" if violations else ""
+    beyond = f", {formatting.evictions(violations)} beyond PodDisruptionBudgets" if violations else ""
     return f"{len(chosen)} victim{'s' * (len(chosen) > 1)}{beyond}; cost {lost}, {proof}"

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from phalanx.actions.demands.surplus_units import units_of
 from phalanx.actions.limits import GRACE_PERIOD_MS_MAX, SURPLUS_UNITS_MAX
 from phalanx.actions.problems.capacity_holders import AssignedPod, total_of, usage_of
 from phalanx.framework.evictions import Beneficiary, surplus_members
@@ -190,7 +191,7 @@ def _units_of(gang: Gang, session: Session) -> Iterator[Victim]:
             yield replace(victim_of(gang, holders, session), runs=False, holders=_uids(holders))
         return
     is_single = gang.disruption.eviction_mode is DisruptionMode.SINGLE
-    alone = [[pod] for pod in holders] if is_single else in_parts(surplus_members(gang, holders))
+    alone = [[pod] for pod in holders] if is_single else _surplus_parts(gang, holders)
     names = {pod.uid for part in alone for pod in part}
     together = [pod for pod in holders if pod.uid not in names]
     known = _uids(holders)
@@ -199,6 +200,14 @@ def _units_of(gang: Gang, session: Session) -> Iterator[Victim]:
         yield replace(victim, holders=known)
     if together:
         yield replace(victim_of(gang, together, session), holders=known)
+
+
+def _surplus_parts(gang: Gang, holders: Sequence[Pod]) -> list[Sequence[Pod]]:
+    """Surplus members in parts that are evicted together; units of hosts stay whole."""
+    surplus = surplus_members(gang, holders)
+    whole = [list(unit) for unit in units_of(gang, surplus)]
+    inside = {pod.uid for unit in whole for pod in unit}
+    return [*in_parts([pod for pod in surplus if pod.uid not in inside]), *whole]
 
 
 def _uids(pods: Sequence[Pod]) -> frozenset[PodUid]:

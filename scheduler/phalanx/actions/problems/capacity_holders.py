@@ -78,6 +78,15 @@ def find_capacity_holders(session: Session) -> list[CapacityHolder]:
     return sorted([*ours, *foreign], key=lambda holder: holder.cost)
 
 
+def is_terminating(holder: CapacityHolder, session: Session) -> bool:
+    """Whether all pods of the gang that have a node are being deleted; unknown of other schedulers' pods."""
+    gang = session.gangs.get(holder.gang) if holder.gang is not None else None
+    if gang is None:
+        return False
+    pods = [pod for pod in gang.members if pod.node is not None and pod.holds_node]
+    return bool(pods) and all(pod.deleting for pod in pods)
+
+
 def gangs_holding(session: Session, gangs: Collection[Gang], kinds: Kinds) -> list[CapacityHolder]:
     """The gangs that hold capacity after the placements so far, capacity held for lost members included."""
     wanted = {gang.id for gang in gangs}

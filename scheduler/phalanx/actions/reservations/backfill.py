@@ -26,7 +26,7 @@ from phalanx.actions.outcome import Failure
 from phalanx.actions.problems.capacity_holders import Kinds, charged, gangs_holding, total_of
 from phalanx.actions.problems.placement import DemandPlacement
 from phalanx.actions.problems.problem_builder import KeyedProblem, ProblemBuilder
-from phalanx.actions.reservations import capacity_holds
+from phalanx.actions.reservations import capacity_holds, overdue
 from phalanx.actions.reservations.reservations import (
     NOT_RESERVED,
     EndingGang,
@@ -35,18 +35,21 @@ from phalanx.actions.reservations.reservations import (
     alternatives,
     binding,
     capacity_delta,
+    hard,
+    is_exceeded,
+    latest_end,
     least_capacity,
     split,
 )
 from phalanx.actions.reservations.start_search import Start, StartSearch
 from phalanx.framework.evictions import Beneficiary
 from phalanx.framework.queues.ledger import Account
-from phalanx.framework.run_times import RunTimeForecast
+from phalanx.framework.run_times import Method, RunTimeForecast
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Usage
 from phalanx.framework.states import GangState
 from phalanx.model.gangs import Gang
-from phalanx.model.memory import ReservedStart
+from phalanx.model.memory import LetIn, ReservedStart
 from phalanx.model.names import GangId, NodeName, QueueName
 from phalanx.model.queues import Backfill
 from phalanx.model.reasons import Category
@@ -79,6 +82,8 @@ class Reservations:
         self._reserved = _remembered(session, self._run_times)
         self.used: dict[GangId, Reservation] = {}
         """Those of the gangs that were placed."""
+        self.let_in: dict[GangId, LetIn] = {}
+        """Those that were placed before others because of their maximum run time."""
         self._search = StartSearch(session, answers)
         self._known_ending: dict[GangId, EndingGang] | None = None
         self._withheld: dict[Hashable, _Withheld] = {}
@@ -137,7 +142,7 @@ class Reservations:
     def _withheld_from(self, demand: Demand, binding: Sequence[Reservation]) -> _Withheld | None:
         """What these withhold; None if the demand ends before any of them is held."""
         end = self._run_times.end_if_placed(demand.gang)
-        until = end.at if end is not None else None
+        until = latest_end(end.at, binding) if end is not None else None
         binding = [each for each in binding if until is None or each.held_from < until]
         if not binding:
             return None
@@ -154,6 +159,7 @@ class Reservations:
     def placed(self, placing: DemandPlacement) -> None:
         """Note that a demand was placed."""
         gang = placing.demand.gang
+        self._note_let_in(placing.demand)
         reserved = self._reserved.pop(gang.id, None)
         if reserved is not None:
             self.used[gang.id] = reserved
@@ -163,6 +169,24 @@ class Reservations:
             # What the gang frees later matters only if some start is later or some reservation ends.
             if any(end.at < each.start or each.end is not None for each in self._reserved.values()):
                 self._withheld.clear()
+
+    def _note_let_in(self, demand: Demand) -> None:
+        """Note the starts that the demand would delay if it did not end by its maximum run time."""
+        gang, end = demand.gang, self._run_times.end_if_placed(demand.gang)
+        if not self._reserved or end is None or end.method is not Method.MAXIMUM:
+            return
+        bound = self.binding(demand)
+        until = latest_end(end.at, bound)
+        passed = hard([each for each in bound if each.held_from >= until], demand, self._session)
+        if passed:
+            _ = self._ending  # known from here on, with this gang
+            others = [each for name, each in (self._known_ending or {}).items() if name != gang.id]
+            own = self._ending_gangs((gang,))[gang.id].delta
+            least = least_capacity(others, bound, since=self._now, until=None, only=own.keys())
+            lacking = {cell for cell, amount in least.items() if is_exceeded(cell, amount, self._session)}
+            before = tuple(each.gang for each in passed if not lacking.isdisjoint(each.delta))
+            if before:
+                self.let_in[gang.id] = LetIn(end.at, before, is_start=demand.stage is Stage.START)
 
     def failed(self, failure: Failure) -> None:
         """Note that a demand failed, and reserve a start for it if its queue allows one more reservation."""
@@ -187,6 +211,7 @@ class Reservations:
             return
         reserved_in = before.reserved_in if before is not None else (self._session.cycle, self._given)
         self._given += before is None
+        moves = before is not None and overdue.moves(before, start.at, self._session)
         self._reserved[gang.id] = Reservation(
             gang=gang.id,
             name=f"gang {gang}",
@@ -194,7 +219,8 @@ class Reservations:
             precedence=(rank_of(gang, self._session), reserved_in),
             reserved_in=reserved_in,
             start=start.at,
-            held_from=start.at if before is None else min(start.at, before.held_from),
+            held_from=start.at if before is None or moves else min(start.at, before.held_from),
+            has_moved=moves or (before is not None and before.has_moved),
             end=start.end,
             usage=start.usage,
             delta=start.delta,
@@ -256,6 +282,7 @@ def _remembered(session: Session, run_times: RunTimeForecast) -> dict[GangId, Re
             reserved_in=remembered.reserved_in,
             start=remembered.start,
             held_from=remembered.held_from,
+            has_moved=remembered.has_moved,
             end=run_times.end_after(gang, remembered.start),
             usage=remembered.usage,
             delta=capacity_delta(gang.queue, remembered.usage, charged(remembered.usage), session.ledger),
@@ -281,7 +308,11 @@ def reserved_starts_of(reservations: Collection[Reservation]) -> dict[GangId, Re
     """The reserved starts that the next cycle remembers."""
     found = {
         each.gang: ReservedStart(
-            reserved_in=each.reserved_in, start=each.start, held_from=each.held_from, usage=each.usage
+            reserved_in=each.reserved_in,
+            start=each.start,
+            held_from=each.held_from,
+            usage=each.usage,
+            has_moved=each.has_moved,
         )
         for each in reservations
     }

@@ -21,6 +21,7 @@ from phalanx.framework.queues.ledger import Account, Ledger
 from phalanx.framework.run_times import End, Method
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Statement, Usage
+from phalanx.limits import RUN_TIME_NOTICE_MS
 from phalanx.model.names import GangId, NodeName, QueueName
 from phalanx.model.pods import Pod
 from phalanx.model.resources import Resources
@@ -83,8 +84,35 @@ class Reservation(Struct, frozen=True):
     """What its start takes."""
     request: Beneficiary
     """What it requests."""
+    has_moved: bool = False
+    """Whether it is later because gangs ran longer than their `runtime.max`. That happens at most once: then
+    gangs must end a while before it."""
     forecast: Forecast | None = None
     """None for a reservation of an earlier cycle that this cycle has not reached yet."""
+
+
+def latest_end(end: int, reservations: Iterable[Reservation]) -> int:
+    """When the capacity of a gang that ends then is free, if it has to be evicted after starts have moved."""
+    return end + (RUN_TIME_NOTICE_MS if any(each.has_moved for each in reservations) else 0)
+
+
+def is_exceeded(cell: CapacityKey, more: int, session: Session) -> bool:
+    """Whether less than nothing is left of a resource of a node or an account when it changes by `more`."""
+    place, name = cell
+    if not isinstance(place, tuple):
+        return session.free(place).get(name, 0) + more < 0
+    queue, selector = place
+    limits = [
+        limit
+        for each in session.queues.path(queue)[:1]
+        for limit in (
+            [each.limit]
+            if selector is None
+            else [flavor.limit for flavor in each.flavors if flavor.node_selector == selector]
+        )
+    ]
+    used = session.ledger.usage(queue, selector).get(name, 0)
+    return any(name in limit and limit[name] - used + more < 0 for limit in limits)
 
 
 def hold(reservations: Iterable[Reservation], statement: Statement) -> None:
@@ -226,14 +254,14 @@ def alternatives(
     """
     yield bound
     if passed is None:
-        hard = _hard(bound, demand, session)
+        respected = hard(bound, demand, session)
     else:
-        hard = [each for each in bound if each.gang not in passed]
-    if len(hard) < len(bound):
-        yield hard
+        respected = [each for each in bound if each.gang not in passed]
+    if len(respected) < len(bound):
+        yield respected
 
 
-def _hard(bound: Sequence[Reservation], demand: Demand, session: Session) -> list[Reservation]:
+def hard(bound: Sequence[Reservation], demand: Demand, session: Session) -> list[Reservation]:
     """The reservations that bind it even if its request is within the guarantee of its queue."""
     beneficiary = beneficiary_of(demand)
     return [each for each in bound if not is_guaranteed_before(beneficiary, each.request, session)]

@@ -22,6 +22,7 @@ from phalanx.cli.reading import reader
 from phalanx.clock import SystemClock
 from phalanx.kube.errors import ApiError
 from phalanx.kube.kubeconfig import NoCluster
+from phalanx.model.texts import printable
 from phalanx.ports import OutcomeUnknown, RequestNotSent
 
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
@@ -98,9 +99,11 @@ def show(results: tuple[CheckFindings, ...], console: Console) -> None:
             counts[finding.severity] += 1
             style = _STYLES[finding.severity]
             console.print(
-                Text.assemble((finding.severity.value, style), f" {result.check}: {finding.object}")
+                Text.assemble(
+                    (finding.severity.value, style), printable(f" {result.check}: {finding.object}")
+                )
             )
-            console.print(Text(f"  {finding.problem}"))
-            console.print(Text(f"  -> {finding.action}"))
+            console.print(Text(printable(f"  {finding.problem}")))
+            console.print(Text(printable(f"  -> {finding.action}")))
     found = ", ".join(count(number, severity.value) for severity, number in counts.items() if number)
     console.print(Text(f"{count(len(results), 'check')}: {found or 'nothing is wrong'}"))

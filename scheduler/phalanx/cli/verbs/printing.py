@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, TextIO
 
 from msgspec import Struct
 
+from phalanx.model.texts import printable
+
 if TYPE_CHECKING:
     from rich.text import Text
 
@@ -69,13 +71,6 @@ def _span(cell: Cell) -> Span:
     if isinstance(cell, str):
         return Span(printable(cell))
     return Span(printable(cell.text), cell.style)
-
-
-def printable(text: str) -> str:
-    """The text with control characters escaped, so that objects cannot control the terminal."""
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 
 def plain(lines: Iterable[Line]) -> str:

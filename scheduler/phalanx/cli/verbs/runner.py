@@ -19,6 +19,7 @@ from phalanx.kube.blocking import BlockingClient, access_of
 from phalanx.kube.errors import ApiError
 from phalanx.kube.garbage_collection import GarbageCollection
 from phalanx.kube.kubeconfig import NoCluster
+from phalanx.model.texts import printable
 from phalanx.ports import OutcomeUnknown, RequestNotSent
 
 V = TypeVar("V")
@@ -111,10 +112,10 @@ def reporting(name: str, work: Callable[[], int]) -> int:
     try:
         return work()
     except NotFound as error:
-        print(f"{name}: {error}", file=sys.stderr)
+        print(printable(f"{name}: {error}"), file=sys.stderr)
         return Exit.NOT_FOUND
     except (NoCluster, NotReadable, *FAILURES) as error:
-        print(f"{name}: {error}", file=sys.stderr)
+        print(printable(f"{name}: {error}"), file=sys.stderr)
         return Exit.FAILED
 
 
@@ -128,7 +129,7 @@ def _until_stopped(session: Session, options: ViewOptions, question: Question[V]
             view = question.view(seen)
             for note in seen.notes:
                 if note not in noted:
-                    print(f"note: {note}", file=sys.stderr)
+                    print(printable(f"note: {note}"), file=sys.stderr)
                     noted.add(note)
             if view != before:
                 _print(view, options, question, seen.now_ms, is_again=before is not None)

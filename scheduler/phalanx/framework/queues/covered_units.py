@@ -9,7 +9,7 @@ from phalanx.framework.queues.division import IGNORED
 from phalanx.model.api.pod_groups import DisruptionMode
 from phalanx.model.charges import charged_for, total_charges
 from phalanx.model.gangs import Gang
-from phalanx.model.names import GangId, NodeName
+from phalanx.model.names import NodeName
 from phalanx.model.pods import Pod
 from phalanx.model.resources import Resources
 
@@ -72,12 +72,12 @@ def usage_on(nodes: frozenset[NodeName] | None, unit: Unit) -> Resources:
     return total_charges([pod for pod in unit.pods if pod.node in nodes])
 
 
-def rank(gang: Gang) -> tuple[int, int, int, GangId]:
+def rank(gang: Gang) -> tuple[int, int, int, str]:
     """Queue order of running gangs."""
     began = [pod.running_since for pod in gang.members if pod.running_since and pod.holds_node]
     return (
         -gang.priority,
         min(began, default=_NOT_RUNNING),
         gang.created,
-        gang.id,
+        gang.uid,
     )

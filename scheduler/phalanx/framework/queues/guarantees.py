@@ -214,6 +214,19 @@ class Guarantees:
             if self._coverage_of(unit, side, short) < than:
                 yield unit.usage
 
+    @property
+    def running(self) -> Collection[Gang]:
+        """The gangs that hold nodes."""
+        self._forget_outdated()
+        return [gang for gang in self._gangs.values() if gang.nodes]
+
+    def protected_usage(self, gang: Gang, side: QueueName, resource: str) -> tuple[int, bool]:
+        """What covered parts of a gang use of a resource, and whether some use it beside covered devices."""
+        units = [unit for unit in self._units_of(gang) if resource in self._covered_resources(unit, side)]
+        return sum(unit.usage[resource] for unit in units), any(
+            resource in self._carried(unit, side) for unit in units
+        )
+
     def kept_usage(self, queue: QueueName, counts: frozenset[str]) -> Iterator[Kept]:
         """What the queue keeps against a claim by a fair share, for each of its guarantees and priorities.
 

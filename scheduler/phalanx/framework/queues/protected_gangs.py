@@ -38,7 +38,7 @@ def protected_gangs(session: _Session) -> Iterator[GangId]:
         if not gang.disruption.is_preemptible and gang.nodes and _is_where_guaranteed(gang, session)
     ]
     held: dict[Account, Resources] = {}
-    for gang in sorted(gangs, key=lambda each: (start_time(each, session.now), each.created, each.id)):
+    for gang in sorted(gangs, key=lambda each: (start_time(each, session.now), each.created, each.uid)):
         after = {
             account: add(held.get(account, NONE), amounts)
             for account, amounts in _usage(gang, session.ledger).items()

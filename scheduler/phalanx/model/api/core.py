@@ -275,6 +275,7 @@ class PodStatus(ApiStruct, frozen=True):
 
     phase: str = ""
     reason: str = ""
+    message: str = ""
     nominated_node_name: str = ""
     start_time: Time | None = None
     conditions: tuple[PodCondition, ...] = ()

@@ -22,7 +22,7 @@ from phalanx.model.conversion.queue_rules import QueueRules
 from phalanx.model.conversion.subgroup_policies import divided
 from phalanx.model.gangs import Gang, GangKind, Minimum
 from phalanx.model.names import API_GROUP, GangId, QueueName
-from phalanx.model.pods import Pod, PodFailure, PodPhase
+from phalanx.model.pods import Pod, PodPhase
 from phalanx.model.queues import allows_start_by
 from phalanx.model.reasons import Objection, Reason
 
@@ -250,6 +250,9 @@ def _has_lost_members(members: tuple[Pod, ...], min_member: int) -> bool:
     first = min((pod.running_since for pod in members if pod.running_since), default=0)
     if not first or max(pod.created for pod in members) < first + PARTIAL_GANG_RELEASED_S:
         return False
-    rejected = PodFailure.REJECTED
-    left = [pod for pod in members if pod.phase is not PodPhase.FAILED or pod.failure is rejected]
+    left = [pod for pod in members if pod.phase is not PodPhase.FAILED or _is_rejected(pod)]
     return sum(1 for pod in left if pod.created <= first) < min_member
+
+
+def _is_rejected(pod: Pod) -> bool:
+    return pod.failure is not None and pod.failure.is_rejection

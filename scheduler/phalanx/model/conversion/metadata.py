@@ -11,14 +11,20 @@ from phalanx.model.workloads.known import KNOWN, WorkloadKinds
 
 _SHOWN_CHARACTERS: Final = 64
 
-_GROUP_INDICES: Final = ("jobset.sigs.k8s.io/job-global-index", "leaderworkerset.sigs.k8s.io/group-index")
-"""Labels with the index of a group of pods inside a workload: a replicated job, a leader with its workers."""
+_GROUP_INDICES: Final = (
+    "jobset.sigs.k8s.io/job-global-index",
+    "leaderworkerset.sigs.k8s.io/group-index",
+    "ray.io/worker-group-replica-index",
+)
+"""Labels with the index of a group of pods inside a workload: a replicated job, a leader with its workers,
+the hosts of a replica."""
 
 _POD_INDICES: Final = (
     "leaderworkerset.sigs.k8s.io/worker-index",
     "batch.kubernetes.io/job-completion-index",
     "training.kubeflow.org/replica-index",
     "volcano.sh/task-index",
+    "ray.io/replica-host-index",
     "apps.kubernetes.io/pod-index",
 )
 """Labels with the index of a pod inside its group. The last one counts groups on a leader's StatefulSet."""
@@ -51,7 +57,7 @@ def controller_of(
 def read_rank(labels: Mapping[str, str]) -> int | None:
     """Rank of a pod in its workload, group by group; None without an index label. Ranks may have gaps.
 
-    Labels as of Job, StatefulSet, JobSet, LeaderWorkerSet, the Kubeflow training operator and Volcano.
+    Labels as of Job, StatefulSet, JobSet, LeaderWorkerSet, KubeRay, the training operator and Volcano.
     """
     if _INDICES.isdisjoint(labels):
         return None

@@ -10,6 +10,14 @@ from phalanx.model.api.values import count, seconds
 from phalanx.model.conversion.cluster_objects import PREEMPT_LOWER, PriorityLevel, resolve
 from phalanx.model.conversion.metadata import controller_of, identity, read_checkpoint, read_rank
 from phalanx.model.conversion.pod_devices import read_pod_claims
+from phalanx.model.conversion.pod_status import (
+    bound_at,
+    failed_init,
+    read_disruption,
+    read_end,
+    read_failure,
+    read_run,
+)
 from phalanx.model.conversion.pod_volumes import read_claims
 from phalanx.model.conversion.requests import read_device
 from phalanx.model.conversion.shapes import ShapeCache
@@ -29,7 +37,7 @@ from phalanx.model.names import (
     NodeName,
     PodUid,
 )
-from phalanx.model.pods import Pod, PodFailure, PodPhase, Scheduled
+from phalanx.model.pods import Pod, PodPhase, Scheduled
 from phalanx.model.reasons import Objection, Reason
 from phalanx.model.workloads.known import KNOWN, WorkloadKinds
 
@@ -48,9 +56,8 @@ def read_pod(
 ) -> Pod:
     """Convert one pod. `classes`: for pods without a priority from an API server. `kinds`: of its owners."""
     meta, spec, status, labels = written.metadata, written.spec, written.status, written.metadata.labels
-    (dialect, group, others), (priority, preemption_policy) = _groups(written), _priority(spec, classes)
-    shape, (shared, own) = shapes.of(written), shapes.labels_of(written)
-    (checkpointed, ignored), disruption = read_checkpoint(meta.annotations), read_disruption(status)
+    (dialect, group, others), disruption = _groups(written), read_disruption(status)
+    shape, own_labels, ranked = shapes.of(written), shapes.labels_of(written), _priority(spec, classes)
     return Pod(
         uid=PodUid(identity("Pod", meta)),
         namespace=intern(meta.namespace),
@@ -62,8 +69,8 @@ def read_pod(
         phase=_PHASES.get(status.phase, PodPhase.UNKNOWN),
         deleting=meta.deletion_timestamp is not None,
         gated=bool(spec.scheduling_gates),
-        priority=priority,
-        preemption_policy=preemption_policy,
+        priority=ranked[0],
+        preemption_policy=ranked[1],
         group=group,
         dialect=dialect.name,
         other_groups=tuple([(each.name, intern(name)) for each, name in others]) if others else (),
@@ -82,20 +89,21 @@ def read_pod(
         scheduled=_scheduled(status),
         nominated=NodeName(intern(status.nominated_node_name)) if status.nominated_node_name else None,
         failure=read_failure(status),
+        failed_init=failed_init(status),
         disruption=intern(disruption[0]),
         disrupted=disruption[1],
         ended=read_end(meta, status),
         grace=meta.deletion_grace_period_seconds or 0,
-        bound_since=_bound_at(status) if spec.node_name else 0,
+        bound_since=bound_at(status) if spec.node_name else 0,
         running_since=seconds(status.start_time) if status.phase == PodPhase.RUNNING else 0,
         ran=read_run(status),
         device=read_device(shape.requests, meta.annotations) if spec.node_name else None,
         problems=tuple(_problems(written, classes, dialect)),
-        labels=shared,
-        per_pod_labels=own,
+        labels=own_labels[0],
+        per_pod_labels=own_labels[1],
         annotations=_annotations(meta.annotations, annotation_keys) if annotation_keys else (),
-        checkpointed=checkpointed,
-        ignored=ignored,
+        checkpointed=(checkpoint := read_checkpoint(meta.annotations))[0],
+        ignored=checkpoint[1],
         restarts_always=spec.restart_policy not in _ENDS,
     )
 
@@ -229,98 +237,3 @@ def _min_member_problems(pod: core.Pod) -> Iterator[Objection]:
             f"label {LABEL_MIN_MEMBER} is set, but the pod has no controller whose pods could be the gang",
             f"Create a PodGroup and name it in the label {LABEL_POD_GROUP}",
         )
-
-
-NODE_REASONS: Final = frozenset({"NodeLost", "NodeShutdown", "Shutdown", "Terminated", "Evicted"})
-"""Failure reasons of pods and containers that the node caused, not the work."""
-
-REJECTIONS: Final = frozenset(
-    {
-        "UnexpectedAdmissionError",
-        "NodeAffinity",
-        "NodePorts",
-        "TopologyAffinityError",
-        "PodOSNotSupported",
-        "PodOSSelectorNodeLabelDoesNotMatch",
-        "InsufficientResources",
-    }
-)
-"""Reasons of a kubelet that rejects a pod. Those for insufficient resources start with OutOf."""
-
-_FAILED: Final = "Failed"
-_SUCCEEDED: Final = "Succeeded"
-_DISRUPTION: Final = "DisruptionTarget"
-_SCHEDULED: Final = "PodScheduled"
-
-
-def read_failure(status: core.PodStatus) -> PodFailure | None:
-    """The kind of failure of a failed pod."""
-    if status.phase != _FAILED:
-        return None
-    if status.reason in REJECTIONS or status.reason.startswith("OutOf"):
-        return PodFailure.REJECTED
-    ended = [*_ended(status.init_container_statuses), *_ended(status.container_statuses)]
-    is_reported = any(read_disruption(status)) or status.reason in NODE_REASONS
-    if is_reported or any(each.reason in NODE_REASONS for each in ended):
-        return PodFailure.NODE_LOST
-    if any(each.exit_code for each in _ended(status.init_container_statuses)):
-        return PodFailure.INIT_CONTAINER
-    return PodFailure.CONTAINER
-
-
-def read_disruption(status: core.PodStatus) -> tuple[str, int]:
-    """Reason and time of the DisruptionTarget condition; an empty reason without one.
-
-    The time is in seconds since the epoch, 0 if unknown.
-    """
-    for each in status.conditions:
-        if each.type == _DISRUPTION and each.status == "True":
-            return each.reason or _DISRUPTION, seconds(each.last_transition_time)
-    return "", 0
-
-
-def read_end(meta: ObjectMeta, status: core.PodStatus) -> int:
-    """When the pod failed or its deletion started, in seconds since the epoch; 0 if unknown.
-
-    It is by the clock of the API server, which also sets creation times, as far as that is possible.
-    """
-    if meta.deletion_timestamp is not None:
-        return max(0, seconds(meta.deletion_timestamp) - (meta.deletion_grace_period_seconds or 0))
-    return _failed_at(status) if status.phase == _FAILED else 0
-
-
-def read_run(status: core.PodStatus) -> tuple[int, int] | None:
-    """Start and end of a succeeded pod, in seconds since the epoch; None if unknown."""
-    if status.phase != _SUCCEEDED or status.start_time is None:
-        return None
-    began, ended = seconds(status.start_time), _last_end(status)
-    return (began, ended) if ended >= began else None
-
-
-def _failed_at(status: core.PodStatus) -> int:
-    """The time of the bind by the API server's clock, plus the run time of the pod by the node's clock.
-
-    Only the kubelet reports when containers ended, and the node's clock may be wrong. The kubelet reports
-    right after the bind when it accepted the pod.
-    """
-    ended, bound = _last_end(status), _bound_at(status)
-    if not ended or not bound or status.start_time is None:
-        return ended
-    return bound + max(0, ended - seconds(status.start_time))
-
-
-def _bound_at(status: core.PodStatus) -> int:
-    for each in status.conditions:
-        if each.type == _SCHEDULED and each.status == "True":
-            return seconds(each.last_transition_time)
-    return 0
-
-
-def _last_end(status: core.PodStatus) -> int:
-    ended = [*_ended(status.init_container_statuses), *_ended(status.container_statuses)]
-    return max((seconds(each.finished_at) for each in ended), default=0)
-
-
-def _ended(statuses: tuple[core.ContainerStatus, ...]) -> list[core.Terminated]:
-    states = [each.state for each in statuses if each.state is not None]
-    return [state.terminated for state in states if state.terminated is not None]

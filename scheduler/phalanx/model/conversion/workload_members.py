@@ -34,6 +34,10 @@ class WorkloadRole(Struct, frozen=True, gc=False):
     """Pods of each owner that must start, if an autoscaler decides on the others, or partial admission."""
     shape: PodShape | None = None
     """The shape of its pods. If it is set, capacity is reserved for those that do not exist yet."""
+    unit: int = 1
+    """How many of them start together beyond the minimum."""
+    unit_label: str = ""
+    """The label that these share."""
     one_first: bool = False
     """Whether each owner makes its other pods when its first one has a node."""
 
@@ -123,6 +127,8 @@ def group_of_pods(
                 count=max(min(role.owners * role.pods, NUMBER_MAX), need),
                 min_member=need,
                 shape=role.shape,
+                unit=role.unit,
+                unit_label=role.unit_label,
             )
             for role, need in zip(roles, needs, strict=True)
             if (role.name and not label) or role.shape is not None

@@ -190,6 +190,8 @@ def _role(paths: RolePaths, find: Find, *, one_first: bool) -> WorkloadRole:
         owners=_or_one(_whole(find(paths.owners))),
         pods=max(pods, least) * hosts,
         least=least * hosts if paths.least else pods,
+        unit=max(hosts, 1),
+        unit_label=paths.hosts_label,
         completions=_whole(find(paths.completions)),
         one_first=one_first,
     )

@@ -77,7 +77,10 @@ class RolePaths(Struct, frozen=True, forbid_unknown_fields=True, rename="camel")
     """How many pods of other roles `pods` counts too."""
 
     hosts: str = ""
-    """How many pods stand for one in `pods` and in `least`."""
+    """How many pods stand for one in `pods` and in `least`: they start together."""
+
+    hosts_label: str = ""
+    """A label that these pods share and no others."""
 
     completions: str = ""
     """How many pods of each of them succeed in all; missing where nobody counts them."""

@@ -19,6 +19,7 @@ def _roles(cluster: str) -> tuple[RolePaths, ...]:
             missing=0,
             least="minReplicas",
             hosts="numOfHosts",
+            hosts_label="ray.io/worker-group-replica-name",
             template="template.spec",
         ),
     )

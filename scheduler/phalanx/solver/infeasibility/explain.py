@@ -170,7 +170,25 @@ def as_largest_fit(core: PlacementProblem, answer: Answer | None) -> LargestFit:
     for assignment in answer.assignments:
         counts[assignment.role] += assignment.count
     most = sum(role.maximum for role in core.roles) - answer.certificate.bound[0]
-    return LargestFit(tuple(counts), answer.assignments, proven=sum(counts) >= most)
+    proven = sum(counts) >= min(most, _most_by_counting(core))
+    return LargestFit(tuple(counts), answer.assignments, proven=proven)
+
+
+def _most_by_counting(core: PlacementProblem) -> int:
+    """At most so many pods fit: the smallest requests of each resource, in the free amounts of all nodes."""
+    total = most = sum(role.maximum for role in core.roles)
+    for index in range(len(core.resources)):
+        asked = sorted((role.request[index], role.maximum) for role in core.roles if role.request[index])
+        if not asked:
+            continue
+        free = [(group.free[index], len(group.nodes)) for group in core.classes]
+        left, fit = sum(amount * nodes for amount, nodes in free), 0
+        for need, count in asked:
+            more = min(count, left // need)
+            fit, left = fit + more, left - more * need
+        fit = min(fit, sum(amount // asked[0][0] * nodes for amount, nodes in free))
+        most = min(most, total - sum(count for _, count in asked) + fit)
+    return most
 
 
 def _conflict(

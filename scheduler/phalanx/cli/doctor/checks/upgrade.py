@@ -46,10 +46,8 @@ def check(seen: Installation) -> Iterator[Finding]:
 def _snapshot(seen: Installation) -> Snapshot:
     cache = Cache(scheduler_name=seen.scheduler_name)
     cache.apply_all(Relisted(kind, ()) for kind in cache.workload_kinds())
-    objects: tuple[KubeObject, ...] = (
-        *(*seen.namespaces, *seen.priority_classes, *seen.queues, *seen.nodes),
-        *(*seen.pod_groups, *seen.budgets, *seen.pods),
-    )
+    objects: list[KubeObject] = [*seen.namespaces, *seen.priority_classes, *seen.queues]
+    objects += [*seen.nodes, *seen.pod_groups, *seen.budgets, *seen.pods]
     cache.apply_all(map(Applied, objects))
     return cache.snapshot(now=seen.server_ms, seed=0, memory=Memory())
 

@@ -1,0 +1,91 @@
+"""Gangs that run longer than their `runtime.max`, because of which they were placed before reserved starts.
+
+Their status says so, and a while later the gangs with the reserved starts may evict them. Until then a
+reserved start is later, at most once: gangs that are placed after it has moved must end a while before it.
+docs/objects.md has the rule.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Protocol, TypeVar
+
+from msgspec.structs import replace
+
+from phalanx.actions.reservations.reservations import Reservation
+from phalanx.framework.session import Session
+from phalanx.limits import RUN_TIME_NOTICE_MS
+from phalanx.model.gangs import Gang
+from phalanx.model.memory import LetIn
+from phalanx.model.names import GangId
+
+
+class _Unit(Protocol):
+    @property
+    def gang(self) -> Gang: ...
+    @property
+    def whole(self) -> bool: ...
+
+
+U = TypeVar("U", bound=_Unit)
+
+
+def moves(before: Reservation, start: int, session: Session) -> bool:
+    """Whether a reserved start is later for the first time, and because such a gang has to be evicted."""
+    if before.has_moved or start <= before.held_from:
+        return False
+    late = [
+        gang
+        for gang, each in session.memory.let_in.items()
+        if before.gang in each.before and each.ends <= session.now
+    ]
+    return any((session.run_times.due_of(gang) or 0) >= start for gang in late)
+
+
+def exist_for(gang: GangId, session: Session) -> bool:
+    """Whether some gang may be evicted for the reserved start of this one."""
+    let_in = session.memory.let_in
+    return any(gang in each.before and _evicted_from(each) <= session.now for each in let_in.values())
+
+
+def yielding(units: Iterable[U], waiting: Gang, session: Session) -> Iterator[U]:
+    """The units that may be evicted now for the reserved start of a waiting gang."""
+    for unit in units:
+        entry = session.memory.let_in.get(unit.gang.id)
+        may_go = entry is not None and waiting.id in entry.before and _evicted_from(entry) <= session.now
+        if entry is not None and may_go and (entry.is_start or not unit.whole):
+            yield unit
+
+
+def _evicted_from(entry: LetIn) -> int:
+    return (entry.noticed or entry.ends) + RUN_TIME_NOTICE_MS
+
+
+def remembered(session: Session, new: Mapping[GangId, LetIn]) -> dict[GangId, LetIn]:
+    """What the next cycle has to know of such gangs, as long as a gang waits that they delay."""
+    found: dict[GangId, LetIn] = {}
+    for name, entry in {**session.memory.let_in, **_joined(session.memory.let_in, new)}.items():
+        gang = session.gangs.get(name)
+        before = tuple(each for each in entry.before if _waits(session.gangs.get(each)))
+        if gang is not None and before and (gang.nodes or session.assigned_nodes(gang)):
+            noticed = entry.noticed or (session.now if entry.ends <= session.now else 0)
+            found[name] = replace(entry, before=before, noticed=noticed)
+    return dict(sorted(found.items()))
+
+
+def _joined(known: Mapping[GangId, LetIn], new: Mapping[GangId, LetIn]) -> Mapping[GangId, LetIn]:
+    """The new ones; surplus members add to what is known of their gang."""
+    return {
+        name: entry
+        if name not in known or entry.is_start
+        else replace(known[name], before=tuple(dict.fromkeys((*known[name].before, *entry.before))))
+        for name, entry in new.items()
+    }
+
+
+def _waits(gang: Gang | None) -> bool:
+    return gang is not None and gang.has_waiting and not gang.active and not gang.started
+
+
+def wake_times(let_in: Mapping[GangId, LetIn], now: int) -> Iterator[int]:
+    """The times at which the status of such gangs changes, and from which on they may be evicted."""
+    for entry in let_in.values():
+        yield from (at for at in (entry.ends, _evicted_from(entry)) if at > now)
