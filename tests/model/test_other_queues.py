@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from phalanx.cache.cache import Cache
 from phalanx.cache.events import Applied, Deleted
 from phalanx.model.api.kai import KaiQueue
@@ -30,11 +31,11 @@ def kai(name: str = "q", **spec: Any) -> KaiQueue:
 
 
 def of_kai(**spec: Any) -> Queue:
-    return QUEUE_DIALECTS[KAI].read(kai(**spec))
+    return replace(QUEUE_DIALECTS[KAI].read(kai(**spec)), uid="")
 
 
 def of_volcano(**spec: Any) -> Queue:
-    return QUEUE_DIALECTS[VOLCANO].read(volcano(**spec))
+    return replace(QUEUE_DIALECTS[VOLCANO].read(volcano(**spec)), uid="")
 
 
 def problems(queue: Queue) -> list[str]:
