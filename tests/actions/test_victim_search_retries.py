@@ -67,10 +67,10 @@ def test_when_a_guarantee_covers_the_gang_further() -> None:
 
 
 def test_when_guarantees_cover_a_victim_less() -> None:
-    """c1 is covered in GPUs only, which is enough until cores are short."""
-    scenario = Scenario().nodes("n", 1, gpu=1, cpu=8).nodes("m", 1, gpu=1, cpu=32)
+    """c1 uses more cores than belong to its GPU: it is covered in GPUs only, enough until cores are short."""
+    scenario = Scenario().nodes("n", 1, gpu=2, cpu=8).nodes("m", 1, gpu=1, cpu=32)
     scenario.queue("c", guarantee={GPU: 1}).queue("d", guarantee={GPU: 1, CPU: 4000}).queue("e")
-    ask(scenario, "c1", 1, 6, "c", on=["n-0"])
+    ask(scenario, "c1", 1, 8, "c", on=["n-0"])
     ask(scenario, "c0", 1, 30, "c", on=["m-0"])
     ask(scenario, "d0", 1, 1, "d", selector={"group": "n"})
     arrival = {"selector": {"group": "m"}}
@@ -80,7 +80,7 @@ def test_when_guarantees_cover_a_victim_less() -> None:
 def test_when_the_gang_is_within_its_fair_share() -> None:
     """The share of d grows from 2 to 3 GPUs, that of c stays 2: now the last gang may bring c below it."""
     scenario = Scenario().nodes("n", 1, gpu=3).nodes("m", 1, gpu=3)
-    for queue, weight in {"c": 21, "d": 30, "e": 1, "f": 9}.items():
+    for queue, weight in {"c": 20, "d": 21, "e": 10, "f": 9}.items():
         scenario.queue(queue, weight=weight)
     ask(scenario, "c0", 1, 0, "c", on=["m-0"])
     ask(scenario, "c1", 3, 0, "c", on=["n-0"])
@@ -91,10 +91,11 @@ def test_when_the_gang_is_within_its_fair_share() -> None:
 
 
 def test_when_guarantees_cover_less_than_a_whole_gang() -> None:
-    """Of c1 one pod is surplus that no guarantee covers. The other one is covered until cores are short."""
-    scenario = Scenario().nodes("n", 1, gpu=1, cpu=8).nodes("m", 1, gpu=1, cpu=8)
+    """Of c1 one pod is surplus that no guarantee covers. The other one is covered until cores are short, of
+    which it uses more than belong to its GPU."""
+    scenario = Scenario().nodes("n", 1, gpu=2, cpu=8).nodes("m", 1, gpu=2, cpu=10)
     scenario.queue("c", guarantee={GPU: 1}).queue("d", guarantee={GPU: 1, CPU: 4000}).queue("e")
-    scenario.gang("c1", 2, min=1, gpu=1, cpu=6, memory=0, queue="c", on=["n-0", "m-0"])
+    scenario.gang("c1", 2, min=1, gpu=1, cpu=8, memory=0, queue="c", on=["n-0", "m-0"])
     ask(scenario, "d0", 1, 1, "d", selector={"group": "n"})
     arrival = {"selector": {"group": "m"}}
     gone = found_later(scenario, lambda: ask_quietly(scenario, "e0", 0, 4, "e", **arrival))

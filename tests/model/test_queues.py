@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from phalanx.model.conversion.queues import queue_tree, read_queue
 from phalanx.model.pods import Requirement, Term
 from phalanx.model.queues import Backfill, Flavor, Ordering, Queue, QueueState
@@ -53,7 +54,7 @@ def test_everything_is_read() -> None:
 
 
 def test_defaults() -> None:
-    assert queue() == Queue(name="q")
+    assert replace(queue(), uid="") == Queue(name="q")
     assert queue(namespaceSelector={}).namespace_selector is None
 
 
