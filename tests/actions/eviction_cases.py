@@ -181,15 +181,21 @@ class _Moment:
         shares, path = self._outcome._share, self._case.path(self._work.queue)
         return max(0, *(self._used(queue) + self._work.total - shares[queue] for queue in path))
 
+    def _written(self, queue: str) -> int:
+        """The guarantee of a queue as it is written, also where those of all queues do not fit together."""
+        own = next(tenant.guarantee for tenant in self._case.tenants if tenant.name == queue)
+        below = [tenant.name for tenant in self._case.tenants if tenant.parent == queue]
+        return own or sum(map(self._written, below))
+
     def _covered(self, queue: str, there: Sequence[Work]) -> set[str]:
-        """The gangs of these that the guarantee covers, as if all of them ran."""
+        """The gangs of these that the guarantee covers as it is written, as if all of them ran."""
         first = [
             name
             for tenant in self._case.tenants
             if tenant.parent == queue
             for name in self._covered(tenant.name, there)
         ]
-        left, found = self._outcome._guarantee[queue], set[str]()
+        left, found = self._written(queue), set[str]()
         order = [each.name for each in self._case.works]
         below = [each for each in there if queue in self._case.path(each.queue)]
         for each in sorted(
