@@ -41,7 +41,10 @@ def volcano_6010() -> str | None:
 
     async def play(stage: Stage) -> None:
         await stage.open(node("n1"))
-        stage.create(*gang_with_pods("train", 12, min_member=12))
+        group, *pods = gang_with_pods("train", 12, min_member=12)
+        stage.create(group)
+        await asyncio.sleep(1)
+        stage.create(*pods)
         await asyncio.sleep(2)
         stage.must(stage.bound() == 0, "twelve do not fit")
         stage.edit(GROUPS, "train", lambda item: _with_minimum(item, 8))
