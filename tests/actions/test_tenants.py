@@ -59,6 +59,7 @@ def keeps_its_guarantee(known: Tenancy, decided: Decided, queue: QueueName) -> N
     mine = known.pods_below(queue)
     held = known.used(queue) + sum(mine.get(pod, 0) for pod in decided.binds)
     covered = known.covered(queue)
+    kept = sum(mine[pod] for pod in covered)
     for beneficiary in dict.fromkeys(each.beneficiary for each in decided.result.evictions):
         gone = [each.pod for each in decided.result.evictions if each.beneficiary == beneficiary]
         lost = {pod: mine[pod] for pod in gone if pod in mine}
@@ -66,16 +67,15 @@ def keeps_its_guarantee(known: Tenancy, decided: Decided, queue: QueueName) -> N
         if queue in {each.name for each in known.path(gangs[beneficiary].queue)}:
             members = {pod.uid for pod in gangs[beneficiary].members}
             held += sum(mine[each.pod] for each in decided.result.nominations if each.pod in members)
-            covered = set()
+            covered, kept = set(), 0
         elif lost:
             victims = {gang.queue for gang in gangs.values() if any(pod.uid in lost for pod in gang.members)}
-            assert held >= known.guarantee[queue] or may_be_covered(
-                known, decided, gangs[beneficiary], victims
-            )
+            assert held >= kept or may_be_covered(known, decided, gangs[beneficiary], victims)
             is_side = any(
                 known.unshared_path(victim, gangs[beneficiary].queue)[-1:] == [queue] for victim in victims
             )
-            assert not is_side or covered.isdisjoint(lost)
+            is_by_guarantee = may_be_covered(known, decided, gangs[beneficiary], victims)
+            assert not (is_side and is_by_guarantee) or covered.isdisjoint(lost)
 
 
 def may_be_covered(known: Tenancy, decided: Decided, gang: Gang, victims: Iterable[QueueName]) -> bool:

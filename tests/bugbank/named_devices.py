@@ -119,11 +119,11 @@ def kubernetes_133602() -> str | None:
 
     async def play(stage: Stage, driver: Driver) -> None:
         for number in range(12):
-            stage.create(*gang(f"g{number}", 4, OWN))
+            stage.create(*gang(f"g{number:02}", 4, OWN))
             if number >= 2:
-                await _run_and_delete(stage, f"g{number - 2}-")
+                await _run_and_delete(stage, f"g{number - 2:02}-")
         for number in (10, 11):
-            await _run_and_delete(stage, f"g{number}-")
+            await _run_and_delete(stage, f"g{number:02}-")
 
     return played(play)
 

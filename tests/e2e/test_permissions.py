@@ -23,6 +23,8 @@ from tests.fake_objects import fake_pod
 pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("e2e")]
 
 RARELY_USED = {
+    Permission("", "configmaps", "create"): "records of gangs of several pods without a PodGroup",
+    Permission("", "configmaps", "patch"): "the same records, once there are some",
     Permission(
         "scheduling.phalanx.dev", "podgroups", "get"
     ): "read again when its status changed before a placement",

@@ -142,7 +142,10 @@ def test_jobs_that_can_never_start_are_noted() -> None:
         ),
         ({"guarantees": "recorded"}, "guarantees: expected byUse or none, since the history has no queues"),
         ({"queues": {"green": {}}}, "first: queues: expected queues of the history: blue, red; found green"),
-        ({"queues": {"red": {"wieght": 2}}}, "first: queues: expected the keys admission, backfill"),
+        (
+            {"queues": {"red": {"wieght": 2}}},
+            "first: queues: expected the keys admission, allowStartBy, backfill",
+        ),
         ({"queues": {"red": {"parent": "x"}}}, "found parent"),
         ({"queues": {"red": {"weight": 0}}}, "first: queues: weight: expected 1 or more, found 0"),
         ({"queues": {"red": {"guarantee": {"cpu": 1}}}}, "guarantee: expected {nvidia.com/gpu: NUMBER}"),

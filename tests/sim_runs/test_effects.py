@@ -1,11 +1,12 @@
 """API faults affect requests that schedulers send, and only faults with an effect are counted."""
 
 import asyncio
-from functools import cache
+from functools import cache, partial
 
 import pytest
 from msgspec.structs import replace
 from phalanx_simulator.drills.catalogue import ALL_OPERATIONS
+from phalanx_simulator.drills.operations import Operation
 from phalanx_simulator.embedded.manifests import queue
 from phalanx_simulator.faults.fault import Fault
 from phalanx_simulator.faults.kinds import REQUESTS, WRITES
@@ -18,13 +19,14 @@ from phalanx_simulator.runs.world import World, WorldSettings, in_world
 
 pytestmark = pytest.mark.usefixtures("quiet")
 
-ACT = next(act for act in ALL_OPERATIONS if act.name == "node-lost-restart")
+ACTS = [act for act in ALL_OPERATIONS if act.name in ("node-lost-restart", "job-member-lost")]
 QUIET = Request(seed=3, nodes=4, hours=0.01, faults="none", load=0.5)
 
 
 @cache
 def sent() -> frozenset[tuple[str, str]]:
-    """Methods and paths that schedulers send while a gang is restarted, and the paths that they watch."""
+    """Methods and paths that schedulers send while a gang restarts and a Job loses a member, and what they
+    watch."""
     found: set[tuple[str, str]] = set()
 
     class Listen(Check):
@@ -42,15 +44,16 @@ def sent() -> frozenset[tuple[str, str]]:
                     for kind in replica.process.network.received.versions
                 )
 
-    async def play(world: World) -> None:
-        await ACT.prepare(world)
+    async def play(act: Operation, world: World) -> None:
+        await act.prepare(world)
         world.create([queue("red")])
-        done = ACT.begin(world)
+        done = act.begin(world)
         while not done():
             await asyncio.sleep(1.0)
         world.at_rest()
 
-    in_world(WorldSettings(seed=1, checks=(Listen,), config=ACT.config), play)
+    for act in ACTS:
+        in_world(WorldSettings(seed=1, checks=(Listen,), config=act.config), partial(play, act))
     return frozenset(found)
 
 
@@ -69,7 +72,10 @@ def test_schedulers_send_every_request_that_faults_select(request_: str) -> None
 def test_faults_can_select_every_kind_of_write() -> None:
     writes = {(method, path) for method, path in sent() if method not in ("GET", "WATCH")}
     missed = {each for each in writes if not any(fits(request, *each) for request in WRITES)}
-    assert {(method, path.rpartition("/")[2]) for method, path in missed} == {("POST", "leases")}
+    assert {(method, path.rpartition("/")[2]) for method, path in missed} == {
+        ("POST", "configmaps"),
+        ("POST", "leases"),
+    }
 
 
 def counted(*faults: Fault) -> dict[str, int]:

@@ -128,6 +128,10 @@ def test_its_reserved_capacity_is_given_up_like_that_of_any_other() -> None:
             {"name": "driver", "count": 1},
             {"name": "worker", "count": 2, "requests": {GPU: 4, "cpu": 1}},
         ]
+        placed_members = [
+            {"role": "driver", "bound": 1},
+            {"role": "worker", "reserved": 2, "requests": {GPU: 4, "cpu": 1}},
+        ]
         world.group(
             "g",
             "ns",
@@ -136,6 +140,7 @@ def test_its_reserved_capacity_is_given_up_like_that_of_any_other() -> None:
             startWhen="Reserved",
             roles=roles,
             disruption={"preemptible": False},
+            status={"record": {"placed": placed_members}},
         )
         world.pod("driver", "ns", gpus=0, group="g", labels={label("role"): "driver"}, on="n0", charged="x")
         outcome = world.pod("owner", "ns", gpus=8, queue="y").decide()

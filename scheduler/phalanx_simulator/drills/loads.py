@@ -93,10 +93,14 @@ def _attributes(item: object) -> Iterator[tuple[str, object]]:
 
 _LABELS: Final = 128
 """Most label sets of one metric; all label values are from closed lists."""
+_RECORDS: Final = 4096
+"""Elements of the records of gangs without pods, which are kept for minutes: a load has fewer gangs."""
 KEPT: Final[Mapping[str, int]] = {
     "._placement_check._rejections": CHECKED_NODES_KEPT,
     "._children": _LABELS,
     "._events._series": EVENT_SERIES_MAX,
+    "._records._decided": _RECORDS,
+    "._memory.seen_members": _RECORDS,
     "._memory.avoided": AVOIDED_GANGS_MAX * AVOIDED_NODES_MAX,
     "._status._requested": STATUS_SENT_KEPT,
     "._status._bases": STATUS_SENT_KEPT,
