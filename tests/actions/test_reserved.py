@@ -165,11 +165,16 @@ def test_no_reservation_is_reported_when_the_driver_has_ended() -> None:
         assert set(scenario.decide().reasons()) <= {"filler"}
 
 
-@pytest.mark.parametrize(("priority", "placed"), [(-1, 2), (0, 2), (1, 4)])
-def test_only_gangs_of_higher_priority_use_reserved_capacity(priority: int, placed: int) -> None:
+@pytest.mark.parametrize(
+    ("priority", "minimum", "placed"), [(-1, 1, 2), (0, 1, 2), (0, 4, 0), (1, 1, 2), (1, 4, 4)]
+)
+def test_only_minimums_of_higher_priority_use_reserved_capacity(
+    priority: int, minimum: int, placed: int
+) -> None:
     scenario = spark(5)
     scenario.take(scenario.decide())
-    assert len(filler(scenario, priority=priority).decide().nodes("filler")) == placed
+    decided = filler(scenario, priority=priority, min=minimum).decide()
+    assert len(decided.nodes("filler")) == placed
 
 
 def test_reserved_capacity_is_held_while_a_gang_of_higher_priority_waits_in_its_queue() -> None:

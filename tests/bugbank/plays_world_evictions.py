@@ -2,8 +2,10 @@
 
 from typing import Any
 
+from msgspec.structs import replace
 from phalanx.framework.config import PluginConfig, SchedulerConfig
 from phalanx.framework.retry import EVICTION_CHECK_MS, RetryConfig
+from phalanx.model.api.pod_groups import PlacedStatus, RecordStatus
 from phalanx.model.decisions import CycleResult
 
 from tests.bugbank.worlds import GPU, CycleRunner, assignments
@@ -66,7 +68,10 @@ def a_finishing_gang_is_not_evicted() -> str | None:
     }
     done = written.pod("done", labels=labels, requests={GPU: 8}, nodeName="n0", status=status)
     last = _pod("last", on="n0", labels=labels)
-    runner = CycleRunner(written.node("n0"), written.pod_group("g", minMember=2), done, last)
+    group = written.pod_group("g", minMember=2)
+    placed = (PlacedStatus(requests={GPU: "8"}, bound=2),)
+    group = replace(group, status=replace(group.status, record=RecordStatus(placed=placed)))
+    runner = CycleRunner(written.node("n0"), group, done, last)
     runner.put(_pod("high", priority=_HIGH))
     gone = _evicted(runner.cycle())
     return f"evicted are {gone}" if gone else None

@@ -116,10 +116,13 @@ def _slice(name: str, kinds: list[str], where: Document | None = None) -> Docume
 
 
 def _used_claim(number: int, pool: str, device: str) -> Document:
+    """A claim whose devices are in use by something that is no pod: nobody gives them back."""
     result = {"request": "r", "driver": DRIVER, "pool": pool, "device": device}
     status = {
         "allocation": {"devices": {"results": [result]}},
-        "reservedFor": [{"resource": "pods", "name": "x", "uid": f"uid-x{number}"}],
+        "reservedFor": [
+            {"apiGroup": "example.com", "resource": "users", "name": "x", "uid": f"uid-x{number}"}
+        ],
     }
     spec = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpus", "count": 1}}]}}
     return document("ResourceClaim", f"used{number}", namespaced=True, spec=spec, status=status)

@@ -184,10 +184,10 @@ def _too_deep(rooted: Mapping[QueueName, Queue]) -> list[QueueName]:
     for start in rooted:
         path: list[QueueName] = []
         name: QueueName | None = start
-        while name is not None and name not in levels:
+        while name is not None and name not in levels and len(path) < len(rooted):
             path.append(name)
             name = rooted[name].parent
-        level = levels[name] if name is not None else 0
+        level = levels.get(name, 0) if name is not None else 0
         for inner in reversed(path):
             level = levels[inner] = level + 1
     return [name for name, level in levels.items() if level > 1 and level % QUEUE_LEVELS_MAX == 1]
