@@ -179,12 +179,14 @@ def freed_capacity_is_held_for_the_beneficiary() -> str | None:
 
 
 def a_guarantee_is_kept() -> str | None:
-    """The pod can use only the node whose pod the guarantee of the other queue covers, the first one."""
+    """The pod can use only the node whose pod the guarantee of the other queue covers, the first one. No pod
+    can be moved."""
     amounts = {"a": 16, "b": 8}
     queues = [written.named("Queue", name, spec={"guarantee": {GPU: amounts[name]}}) for name in amounts]
     nodes = [written.node(f"n{n}", labels={"kubernetes.io/hostname": f"n{n}"}) for n in range(3)]
-    runs = [_pod(f"a{n}", on=f"n{n}", labels={_QUEUE: "a"}) for n in range(3)]
-    waits = _pod("b0", labels={_QUEUE: "b"}, nodeSelector={"kubernetes.io/hostname": "n0"})
+    only = [{"kubernetes.io/hostname": f"n{n}"} for n in range(3)]
+    runs = [_pod(f"a{n}", on=f"n{n}", labels={_QUEUE: "a"}, nodeSelector=only[n]) for n in range(3)]
+    waits = _pod("b0", labels={_QUEUE: "b"}, nodeSelector=only[0])
     gone = _evicted(CycleRunner(*nodes, *queues, *runs, waits).cycle())
     return f"evicted are {gone}" if gone else None
 
