@@ -36,7 +36,7 @@ class AffinityStates:
 
     def __init__(self, terms: PodTerms) -> None:
         self.terms = terms
-        self._shapes: WeakValueDictionary[ShapeKey, PodShape] = WeakValueDictionary()
+        self._shapes: WeakValueDictionary[AffinityState, PodShape] = WeakValueDictionary()
         self._gangs: dict[GangId, GangWithStates] = {}
 
     def of(self, gang: Gang) -> GangWithStates:
@@ -108,10 +108,10 @@ class AffinityStates:
                 ),
                 can_start=(state.affinity, state.affinity) in matched,
             )
-        key = ShapeKey(f"{shape.key}+{self._digest(state)}")
-        known = self._shapes.get(key)
+        known = self._shapes.get(state)
         if known is None:
-            known = self._shapes[key] = replace(shape, key=key, affinity_state=state)
+            key = ShapeKey(f"{shape.key}+{self._digest(state)}")
+            known = self._shapes[state] = replace(shape, key=key, affinity_state=state)
         return known
 
     def _digest(self, state: AffinityState) -> str:
