@@ -59,8 +59,16 @@ def test_no_message_names_too_many_pods() -> None:
 
 def test_a_number_is_exact_unless_it_says_at_least() -> None:
     assert [each.seed for each, said in answers() if said.is_exact and said.count != each.most] == []
-    exact = [each for each, said in answers() if said.count == each.most]
+    exact = [each for each, said in answers() if said.is_exact]
     assert len(exact) >= 0.95 * len(answers())
+
+
+@pytest.mark.parametrize("seed", [4_115, 4_312, 6_167])
+def test_members_of_other_shapes_count_where_the_first_ones_do_not_fit(seed: int) -> None:
+    answer = answer_of(seed)
+    assert answer is not None
+    assert answer.stated is not None
+    assert (answer.stated.count, answer.stated.is_exact) == (answer.most, True)
 
 
 def test_the_minimum_that_is_advised_is_the_number_and_is_sufficient() -> None:

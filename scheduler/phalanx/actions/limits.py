@@ -185,6 +185,10 @@ EXPLAINED_KINDS_MAX: Final = 8
 """Kinds of lost or surplus members, of which an explanation takes the first that fits the empty cluster. Each
 is a solve for one pod."""
 
+FITTING_KINDS_MAX: Final = 64
+"""Kinds of pods, of those that a gang may start with, of which an explanation counts how many fit; of a gang
+that needs more pods, as many kinds. They are one solve: 64 kinds take about as long as the rest."""
+
 CYCLE_EXPLANATION_SOLVES: Final = 128
 """Solves after which a cycle begins no further explanation: six to ten explanations, each in about 40 ms on
 1,000 nodes."""

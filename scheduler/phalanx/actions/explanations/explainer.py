@@ -246,7 +246,7 @@ class Explainer:
 
     def _fitting(self, demand: Demand, facts: Explanation | None, *, when_empty: bool) -> FittingPods:
         """How many pods of the demand fit. `facts`, if known, are about its own pods only."""
-        wanted, estimated = with_any_members(demand), _is_estimated(demand)
+        wanted, estimated = with_any_members(demand), self._is_estimated(demand)
         is_alone = demand.choice is None or bool(demand.choice.subgroups)
         if demand.count == 1:
             return FittingPods((), needed=1, is_most=True)
@@ -258,6 +258,13 @@ class Explainer:
         core = with_any_number(replace(feasibility_problem(problem), roles=problem.roles))
         found = as_largest_fit(core, self._answers.place(core, limits=_LIMITS))
         return fitting_pods(demand, wanted, found, is_exact=not estimated)
+
+    def _is_estimated(self, demand: Demand) -> bool:
+        """Whether of pods with different claims or NUMA requests only those count that fit for certain."""
+        shapes = [batch.pods[0].shape for batch in demand.batches]
+        kinds = {shape.device_slot for shape in shapes}
+        zones = {shape.numa for shape in shapes if self._session.facts.numa_layouts}
+        return max(len(kinds), len(zones)) > 1
 
     def _advice(self, question: Question) -> Advice:
         solves = min(ADVICE_SOLVES_MAX, ADVICE_KINDS_MAX // max(1, len(question.demand.batches)))
@@ -275,12 +282,6 @@ class Explainer:
         else:
             answer = self._answers.place(problem, limits=_LIMITS)
         return answer if isinstance(answer, Placed) else None
-
-
-def _is_estimated(demand: Demand) -> bool:
-    """Whether of pods with different claims or NUMA requests only those count that fit for certain."""
-    shapes = [batch.pods[0].shape for batch in demand.batches]
-    return max(len({shape.device_slot for shape in shapes}), len({shape.numa for shape in shapes})) > 1
 
 
 def _advised(demand: Demand) -> Hashable:

@@ -13,8 +13,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from phalanx.actions.demands.demand import Batch, Demand, batches_of
+from phalanx.actions.limits import FITTING_KINDS_MAX
 from phalanx.framework.minimum_members import MissingMembers, first_members, missing_besides
 from phalanx.model.gangs import ancestor_chains
+from phalanx.model.names import ShapeKey
 from phalanx.model.pods import Pod
 from phalanx.solver.infeasibility.explain import LargestFit
 
@@ -48,22 +50,35 @@ def with_any_members(demand: Demand) -> Demand:
 
 
 def _useful(demand: Demand, members: Sequence[Pod], missing: MissingMembers) -> list[Pod]:
-    """The members without those that are too many beside the minimums of other roles and subgroups."""
+    """The members without those that are too many beside the minimums of other roles and subgroups.
+
+    Members of different shapes do not stand for each other: of each shape as many may be of use.
+    """
     around = ancestor_chains(demand.gang.subgroups)
     parts = [part.name for part in demand.gang.subgroups if not part.parent]
     outer = {name: missing.subgroups.get(name, 0) for name in parts}
-    seen: Counter[tuple[str, str]] = Counter()
-    found = []
+    seen: Counter[tuple[str, str, ShapeKey]] = Counter()
+    found, kinds = [], _kinds_of(members, most=_most_kinds(demand))
     for pod in members:
         inside = next((name for name in around.get(pod.subgroup, ()) if name in outer), "")
         allowed = {
-            ("role", pod.role): demand.count - _others(missing.roles, pod.role),
-            ("subgroup", inside): demand.count - _others(outer, inside),
+            ("role", pod.role, pod.shape.key): demand.count - _others(missing.roles, pod.role),
+            ("subgroup", inside, pod.shape.key): demand.count - _others(outer, inside),
         }
-        if all(seen[kind] < most for kind, most in allowed.items()):
+        if pod.shape.key in kinds and all(seen[kind] < most for kind, most in allowed.items()):
             found.append(pod)
             seen.update(allowed.keys())
     return found
+
+
+def _most_kinds(demand: Demand) -> int:
+    """The demand itself may have as many kinds as pods."""
+    return max(FITTING_KINDS_MAX, demand.count)
+
+
+def _kinds_of(members: Sequence[Pod], *, most: int) -> frozenset[ShapeKey]:
+    """The first shapes of the members."""
+    return frozenset(list(dict.fromkeys(pod.shape.key for pod in members))[:most])
 
 
 def _others(needed: Mapping[str, int], name: str) -> int:
@@ -83,6 +98,7 @@ def fitting_pods(demand: Demand, wanted: Demand, found: LargestFit, *, is_exact:
         others = [pod for pod in choice.members if pod.uid not in there]
         lacking = len(first_members(others, missing_besides(placed, choice.missing, parts), parts))
         useful = first_members(placed, choice.missing, parts)[: max(0, min(most, demand.count - lacking))]
+        is_exact = is_exact and len({pod.shape.key for pod in choice.members}) <= _most_kinds(demand)
     is_most = len(useful) == most or (is_exact and found.proven and len(useful) == len(placed))
     return FittingPods(tuple(useful), demand.count, is_most)
 
