@@ -79,7 +79,7 @@ class AdviceSearch:
         now: list[Action] = []
         later: list[Action] = []
         for action in islice(chain(self._actions(), self._added_nodes()), ACTIONS_MAX):
-            helps_now = self._trials.starts(replace(self._proven, is_empty=False))
+            helps_now = self._trials.starts_at_once(self._proven)
             (now if helps_now else later).append(action)
         if not now and not later:
             now += self._together(is_empty=False)

@@ -8,7 +8,7 @@ step.
 """
 
 from collections.abc import Hashable, Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Final
 
 from msgspec.structs import replace
@@ -46,14 +46,12 @@ from phalanx.model.rules import Budget, PodAntiAffinityRule, Rule, SameDomain, T
 from phalanx.solver.answer_cache import AnswerCache
 from phalanx.solver.infeasibility.explain import (
     Explanation,
-    LargestFit,
-    as_largest_fit,
     explain,
     fits_when_empty,
     place_when_empty,
-    with_any_number,
 )
 from phalanx.solver.infeasibility.feasibility import FeasibilityOracle, feasibility_problem
+from phalanx.solver.infeasibility.largest_fit import LargestFit, largest_fit
 from phalanx.solver.infeasibility.obstacles import Obstacle, obstacle_of
 from phalanx.solver.problem import Placed, PlacementProblem, SolveLimits
 
@@ -255,8 +253,8 @@ class Explainer:
             return fitting_pods(demand, wanted, known, is_exact=True)
         pair = self._problems.build(wanted, SAFE)
         problem = pair.empty if when_empty else pair.now
-        core = with_any_number(replace(feasibility_problem(problem), roles=problem.roles))
-        found = as_largest_fit(core, self._answers.place(core, limits=_LIMITS))
+        core = replace(feasibility_problem(problem), roles=problem.roles)
+        found = largest_fit(core, partial(self._answers.place, limits=_LIMITS))
         return fitting_pods(demand, wanted, found, is_exact=not estimated)
 
     def _is_estimated(self, demand: Demand) -> bool:

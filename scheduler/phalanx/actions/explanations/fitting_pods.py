@@ -18,7 +18,7 @@ from phalanx.framework.minimum_members import MissingMembers, first_members, mis
 from phalanx.model.gangs import ancestor_chains
 from phalanx.model.names import ShapeKey
 from phalanx.model.pods import Pod
-from phalanx.solver.infeasibility.explain import LargestFit
+from phalanx.solver.infeasibility.largest_fit import LargestFit
 
 
 class FittingPods(Struct, frozen=True):

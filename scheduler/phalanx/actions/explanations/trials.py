@@ -23,8 +23,9 @@ from phalanx.model.gangs import Gang
 from phalanx.model.names import NodeName, ShapeKey
 from phalanx.model.pods import AffinityState, Pod, PodShape
 from phalanx.model.resources import NONE, subtract
-from phalanx.solver.infeasibility.explain import as_largest_fit, raised_budgets
+from phalanx.solver.infeasibility.explain import raised_budgets
 from phalanx.solver.infeasibility.feasibility import FeasibilityOracle, feasibility_problem
+from phalanx.solver.infeasibility.largest_fit import as_largest_fit
 from phalanx.solver.infeasibility.relaxations import Raises, with_raised_budgets
 from phalanx.solver.problem import Placed, PlacementProblem
 
@@ -120,6 +121,14 @@ class Trials:
         choice = change.demand.choice
         may_differ = choice is not None and bool(choice.subgroups)
         return may_differ and start_with_others(change.demand, partial(self._place, change)) is not None
+
+    def starts_at_once(self, proven: Change) -> bool:
+        """Whether a change that is proven to help the empty cluster helps now.
+
+        It does without a solve if the end of all running work would change nothing.
+        """
+        now = replace(proven, is_empty=False)
+        return self.starts(now) or self._problems.build(now) == self._problems.build(proven)
 
     def _place(self, change: Change, demand: Demand) -> Placed | None:
         problem = self._problem(replace(change, demand=demand))

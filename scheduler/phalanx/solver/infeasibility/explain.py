@@ -20,6 +20,7 @@ from phalanx.model.rules import (
 )
 from phalanx.solver.answer_cache import AnswerCache
 from phalanx.solver.infeasibility.feasibility import FeasibilityOracle, feasibility_problem, is_possible
+from phalanx.solver.infeasibility.largest_fit import LargestFit, largest_fit
 from phalanx.solver.infeasibility.missing_capacity import (
     MissingCapacity,
     budget_use,
@@ -70,16 +71,6 @@ class Explanation(Struct, frozen=True):
     """The domain of the required level where `most` fits; empty without one."""
 
 
-class LargestFit(Struct, frozen=True):
-    """As many pods as fit at once."""
-
-    counts: tuple[int, ...]
-    """By role."""
-    assignments: tuple[Assignment, ...]
-    proven: bool
-    """Whether no more fit."""
-
-
 def explain(
     problem: PlacementProblem,
     *,
@@ -96,7 +87,7 @@ def explain(
     oracle = FeasibilityOracle(answers or AnswerCache(), limits)
     core = feasibility_problem(problem)
     vacant = _where_eligible(core, feasibility_problem(empty)) if empty is not None else None
-    most = largest_fit(core, oracle)
+    most = largest_fit(core, oracle.answer)
     causes = exclusions or causes_of(core)
     conflict, irreducible = _conflict(core, oracle, causes)
     found = involved(core, conflict)
@@ -150,45 +141,6 @@ def place_when_empty(
     The rest of an explanation depends on this answer, so it gets the whole effort.
     """
     return (answers or AnswerCache()).place(feasibility_problem(empty), limits=limits)
-
-
-def largest_fit(core: PlacementProblem, oracle: FeasibilityOracle) -> LargestFit:
-    """The most pods that fit at once: any number of each role, under all rules."""
-    return as_largest_fit(core, oracle.answer(with_any_number(core)))
-
-
-def with_any_number(core: PlacementProblem) -> PlacementProblem:
-    """The problem of placing as many pods as possible."""
-    return structs.replace(core, roles=tuple(structs.replace(role, minimum=0) for role in core.roles))
-
-
-def as_largest_fit(core: PlacementProblem, answer: Answer | None) -> LargestFit:
-    """What an answer to `with_any_number` says. If not even no pod at all is allowed, none fits."""
-    counts = [0] * len(core.roles)
-    if not isinstance(answer, Placed):
-        return LargestFit(tuple(counts), (), proven=answer is not None and answer.proven)
-    for assignment in answer.assignments:
-        counts[assignment.role] += assignment.count
-    most = sum(role.maximum for role in core.roles) - answer.certificate.bound[0]
-    proven = sum(counts) >= min(most, _most_by_counting(core))
-    return LargestFit(tuple(counts), answer.assignments, proven=proven)
-
-
-def _most_by_counting(core: PlacementProblem) -> int:
-    """At most so many pods fit: the smallest requests of each resource, in the free amounts of all nodes."""
-    total = most = sum(role.maximum for role in core.roles)
-    for index in range(len(core.resources)):
-        asked = sorted((role.request[index], role.maximum) for role in core.roles if role.request[index])
-        if not asked:
-            continue
-        free = [(group.free[index], len(group.nodes)) for group in core.classes]
-        left, fit = sum(amount * nodes for amount, nodes in free), 0
-        for need, count in asked:
-            more = min(count, left // need)
-            fit, left = fit + more, left - more * need
-        fit = min(fit, sum(amount // asked[0][0] * nodes for amount, nodes in free))
-        most = min(most, total - sum(count for _, count in asked) + fit)
-    return most
 
 
 def _conflict(
