@@ -34,7 +34,7 @@ def _refused(requests: list[int]) -> Verdict:
 
 
 def _that_fit_first(requests: list[int]) -> int:
-    """Pods that fit if the smallest are put on the first node that has room, and none is skipped."""
+    """Pods that fit if the smallest are put on the first node with free capacity, and none is skipped."""
     free = [CORES * 1000] * NODES
     for count, request in enumerate(sorted(requests)):
         node = next((number for number, amount in enumerate(free) if amount >= request), None)
@@ -45,7 +45,7 @@ def _that_fit_first(requests: list[int]) -> int:
 
 
 @pytest.mark.slow
-def test_a_gang_of_very_many_shapes_is_told_how_many_of_the_small_pods_fit() -> None:
+def test_a_gang_of_very_many_shapes_learns_how_many_of_the_small_pods_fit() -> None:
     requests = [100 + number * 7919 % 9000 for number in range(450)]
     verdict = _refused(requests)
     said, advices = stated(verdict.message.partition(";")[0]), advice_of(verdict.next_step)

@@ -401,6 +401,19 @@ def test_a_minimum_that_is_written_counts() -> None:
 
 # --- problems -----------------------------------------------------------------------------------------------
 
+
+def chain_of_subgroups(levels: int) -> list[dict[str, Any]]:
+    """Each inside the one before it."""
+    inner = [{"name": f"s{number}", "parent": f"s{number - 1}"} for number in range(1, levels)]
+    return [{"name": "s0"}, *inner[:-1], {**inner[-1], "minMember": 1}]
+
+
+def test_subgroups_nest_in_64_levels() -> None:
+    spec = {"minMember": None, "subGroups": chain_of_subgroups(64)}
+    pod = member("a", labels={label("subgroup"): "s63"})
+    assert only(pod, group=pod_group(uid="G", **spec)).problems == ()
+
+
 ROLES = [{"name": "ps", "count": 1}, {"name": "worker", "count": 3, "minMember": 1}]
 PROBLEMS: list[tuple[dict[str, Any], Reason, str]] = [
     ({"minMember": 0}, Reason.INCONSISTENT_GANG, "spec.minMember: 0"),
@@ -448,6 +461,11 @@ PROBLEMS: list[tuple[dict[str, Any], Reason, str]] = [
         },
         Reason.INCONSISTENT_GANG,
         "spec.subGroups[0].parent: 'a' is its own ancestor",
+    ),
+    (
+        {"subGroups": chain_of_subgroups(3_000), "minMember": None},
+        Reason.INCONSISTENT_GANG,
+        "spec.subGroups[64].parent: more than 64 levels of subgroups",
     ),
     (
         {"subGroups": [{"name": "a", "minMember": 1}, {"name": "a", "minMember": 1}], "minMember": 2},

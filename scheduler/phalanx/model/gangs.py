@@ -10,7 +10,14 @@ from typing import Final
 
 from msgspec import Struct, json
 
-from phalanx.model.api.pod_groups import Disruption, PodGroupSpec, Recovery, Runtime, TopologyRequest
+from phalanx.model.api.pod_groups import (
+    SUBGROUP_LEVELS_MAX,
+    Disruption,
+    PodGroupSpec,
+    Recovery,
+    Runtime,
+    TopologyRequest,
+)
 from phalanx.model.devices.claims import ClaimSpec
 from phalanx.model.extended_resources import ExtendedRequests
 from phalanx.model.names import API_GROUP, GangId, NodeName, PodUid, QueueName, ShapeKey
@@ -459,13 +466,14 @@ def missing_by_subgroup(counted: Iterable[Pod], subgroups: Sequence[SubgroupSpec
 
 
 def ancestor_chains(subgroups: Sequence[SubgroupSpec]) -> dict[str, tuple[str, ...]]:
-    """Per subgroup its name and those of its ancestors, innermost first. A cycle ends where it starts."""
+    """Per subgroup its name and those of its ancestors, innermost first. A cycle ends where it starts, and a
+    chain that is too long one level beyond the bound."""
     parents = {subgroup.name: subgroup.parent for subgroup in subgroups}
     found: dict[str, tuple[str, ...]] = {}
     for subgroup in subgroups:
         names: list[str] = []
         name = subgroup.name
-        while name in parents and name not in names:
+        while name in parents and name not in names and len(names) <= SUBGROUP_LEVELS_MAX:
             names.append(name)
             name = parents[name]
         found[subgroup.name] = tuple(names)

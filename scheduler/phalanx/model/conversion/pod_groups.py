@@ -11,6 +11,7 @@ from phalanx.limits import PLACEHOLDERS_MAX
 from phalanx.model.api.pod_groups import (
     RESERVED,
     START_MODES,
+    SUBGROUP_LEVELS_MAX,
     TRAFFIC_ENTRIES_MAX,
     TRAFFIC_WEIGHT_MAX,
     Disruption,
@@ -364,6 +365,8 @@ def subgroup_errors(spec: PodGroupSpec) -> Iterator[str]:
             yield f"{path}.parent: there is no subgroup {part.parent!r}"
         elif part.parent and part.name in around[part.parent]:
             yield f"{path}.parent: {part.name!r} is its own ancestor"
+        elif len(around[part.name]) > SUBGROUP_LEVELS_MAX:
+            yield f"{path}.parent: more than {SUBGROUP_LEVELS_MAX} levels of subgroups"
         if part.segment and part.required is None:
             yield f"{path}.segmentSize: {part.segment} needs topology.required"
         elif part.segment and part.min_member % part.segment:
