@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
+from phalanx.cli.exits import BadInput
 from phalanx.cli.manifests.read import read_manifests
 from phalanx.cli.static_cluster import StaticCluster, run_until_stable
 from phalanx.framework.config import ActionName, SchedulerConfig
@@ -15,6 +16,7 @@ from phalanx.model.reasons import Verdict
 
 from tests.advice.clusters import ASKER, Document, random_cluster
 from tests.advice.following import followed, is_asking, is_placed
+from tests.advice.parts import without_a_part
 from tests.advice.quantities import NotFollowable
 from tests.advice.reading import Advice, Unreadable, advice_of
 
@@ -131,6 +133,19 @@ def trials(refusal: Refusal) -> list[Trial]:
     return [
         Trial(refusal, refusal.verdict.next_step, advice, _problem(refusal, advice)) for advice in advices
     ]
+
+
+def needless_parts(refusal: Refusal, advice: Advice) -> list[str]:
+    """The parts without which the advice is enough too."""
+    fewer = without_a_part(advice)
+    return [part for part, changed in fewer if _is_enough(refusal, changed)]
+
+
+def _is_enough(refusal: Refusal, advice: Advice) -> bool:
+    try:
+        return not _problem(refusal, advice)
+    except BadInput:  # the API server would not accept it
+        return False
 
 
 def _problem(refusal: Refusal, advice: Advice) -> str:

@@ -452,6 +452,9 @@ SMALL = {"groupName": "small", "replicas": 2, "minReplicas": 1, "maxReplicas": 4
         (SMALL, {"enableInTreeAutoscaling": True}, {"headgroup": 1, "small": 2}),
         (SMALL, {"enableInTreeAutoscaling": False}, {"headgroup": 1, "small": 4}),
         ({**SMALL, "replicas": 0}, {}, {"headgroup": 1, "small": 2}),
+        ({**SMALL, "replicas": 9}, {}, {"headgroup": 1, "small": 8}),
+        ({**SMALL, "suspend": True}, {}, {"headgroup": 1, "small": 0}),
+        ({**SMALL, "suspend": False}, {}, {"headgroup": 1, "small": 4}),
         (
             {"groupName": "small", "replicas": 3, "minReplicas": 0},
             {"enableInTreeAutoscaling": True},

@@ -17,6 +17,7 @@ from phalanx.cli.manifests.checker import check
 from phalanx.cli.manifests.documents import Document, parse, read_sources
 from phalanx.cli.manifests.findings import Finding, shown
 from phalanx.cli.manifests.kubernetes_rules import violations
+from phalanx.cli.manifests.older_devices import as_current
 from phalanx.cli.manifests.schemas import schema_of
 from phalanx.model.api.config_maps import ConfigMap
 from phalanx.model.api.core import PriorityClass
@@ -90,7 +91,7 @@ def read_documents(
     unread = set(QUEUE_KINDS) - {QUEUE_DIALECTS[name].kind for name in queue_dialects}
     inputs: list[tuple[Document, Kind]] = []
     skipped: list[Document] = []
-    for document in documents:
+    for document in map(as_current, documents):
         try:
             kind = kind_of(document, workloads)
         except BadInput as problem:

@@ -23,8 +23,8 @@ SUB_GROUPS_MAX = 64
 """Subgroups of a gang, as the schema says. Each is a constraint of the placement."""
 
 SUBGROUP_LEVELS_MAX = 64
-"""Levels of nested subgroups. A PodGroup of ours has at most 64 subgroups; other API groups have no bound, and
-every decision reads all ancestors of each."""
+"""Levels of nested subgroups. A PodGroup of ours has at most 64 subgroups; other API groups have no
+bound, and every decision reads all ancestors of each."""
 
 TRAFFIC_ENTRIES_MAX = 64
 """Entries of `traffic`: both directions and the members themselves, for eight roles."""

@@ -184,11 +184,14 @@ def _role(paths: RolePaths, find: Find, *, one_first: bool) -> WorkloadRole:
     hosts = _or_one(_whole(find(paths.hosts)))
     least = _whole(find(paths.least)) or 0
     written = _whole(find(paths.pods))
-    pods = max((paths.missing if written is None else written) - paths.including, 0)
+    pods = max((paths.missing if written is None else written) - paths.including, least)
+    most = 0 if find(paths.suspended) is True else _whole(find(paths.most))
+    if most is not None:
+        pods, least = min(pods, most), min(least, most)
     return WorkloadRole(
         name=str(find(paths.name) or paths.called),
         owners=_or_one(_whole(find(paths.owners))),
-        pods=max(pods, least) * hosts,
+        pods=pods * hosts,
         least=least * hosts if paths.least else pods,
         unit=max(hosts, 1),
         unit_label=paths.hosts_label,

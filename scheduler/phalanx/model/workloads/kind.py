@@ -73,11 +73,17 @@ class RolePaths(Struct, frozen=True, forbid_unknown_fields=True, rename="camel")
     least: str = ""
     """How many it always has, if an autoscaler decides on the others; `pods` counts if it is more."""
 
+    most: str = ""
+    """How many it has at most, whatever `pods` says."""
+
+    suspended: str = ""
+    """If this is true, the role has no pods."""
+
     including: int = 0
     """How many pods of other roles `pods` counts too."""
 
     hosts: str = ""
-    """How many pods stand for one in `pods` and in `least`: they start together."""
+    """How many pods stand for one in `pods`, `least` and `most`: they start together."""
 
     hosts_label: str = ""
     """A label that these pods share and no others."""

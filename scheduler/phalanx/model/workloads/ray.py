@@ -18,6 +18,8 @@ def _roles(cluster: str) -> tuple[RolePaths, ...]:
             pods="replicas",
             missing=0,
             least="minReplicas",
+            most="maxReplicas",
+            suspended="suspend",
             hosts="numOfHosts",
             hosts_label="ray.io/worker-group-replica-name",
             template="template.spec",
