@@ -1,14 +1,38 @@
-"""Diagnoses of gangs whose members share claims to devices that a limit of a queue does not allow."""
+"""Diagnoses of gangs with claims to devices: limits that shared claims exceed, and why no node is advised."""
+
+from typing import Final
 
 from msgspec.structs import replace
 
 from phalanx.actions import formatting
+from phalanx.actions.demands.demand import Demand
 from phalanx.actions.explanations import evidence
 from phalanx.actions.explanations.advice import Advice, Released
 from phalanx.actions.explanations.diagnoses import WAIT, Case, Diagnosis
 from phalanx.actions.nodes.shared_charges import exceeded_budget, is_about_shared_claims
-from phalanx.model.reasons import Reason
+from phalanx.model.reasons import Evidence, Reason
 from phalanx.model.rules import Budget, Rule
+
+NO_NODES: Final = Evidence("more nodes", "none is advised: which devices a new node has is not known")
+
+_ABOUT_CAPACITY: Final = (
+    Reason.INSUFFICIENT_CAPACITY,
+    Reason.NO_DOMAIN_FITS,
+    Reason.ABOVE_CLUSTER_CAPACITY,
+    Reason.ABOVE_DOMAIN_CAPACITY,
+)
+"""Reasons for which other gangs may be advised to add nodes."""
+
+
+def with_claims(found: Diagnosis, demand: Demand) -> Diagnosis:
+    """The diagnosis, which says for pods with claims why no node is advised.
+
+    A driver publishes the devices of a node after the node has come, and may divide them by any rule.
+    """
+    has_claims = any(batch.pods[0].shape.device_slot for batch in demand.batches)
+    if not has_claims or found.reason not in _ABOUT_CAPACITY:
+        return found
+    return replace(found, evidence=(*found.evidence, NO_NODES))
 
 
 def limit_of_shared_claims(case: Case, rule: Rule) -> Diagnosis | None:

@@ -19,7 +19,11 @@ from phalanx.actions.demands.member_choice import start_with_others
 from phalanx.actions.explanations import diagnoses, evidence, hold_diagnoses, limit_diagnoses
 from phalanx.actions.explanations.advice import Advice
 from phalanx.actions.explanations.advice_search import AdviceSearch, Question
-from phalanx.actions.explanations.claim_diagnoses import above_limit_of_shared_claims, limit_of_shared_claims
+from phalanx.actions.explanations.claim_diagnoses import (
+    above_limit_of_shared_claims,
+    limit_of_shared_claims,
+    with_claims,
+)
 from phalanx.actions.explanations.completions import CompletionSearch
 from phalanx.actions.explanations.diagnoses import Case, Diagnosis
 from phalanx.actions.explanations.exclusion_causes import AFFINITY, ANTI_AFFINITY
@@ -134,7 +138,7 @@ class Explainer:
         return fits_when_empty(problems.empty, limits=_LIMITS, answers=self._answers) is not False
 
     def _diagnose(self, demand: Demand, protected: frozenset[GangId]) -> Diagnosis:
-        found = self._diagnose_in_cluster(demand, protected)
+        found = with_claims(self._diagnose_in_cluster(demand, protected), demand)
         if found.reason in _ABOUT_NODES and self._relaxed.fits_without_breaker(demand):
             return diagnoses.breaker_open(demand, self._session)
         if found.reason in _ABOUT_CAPACITY and self._relaxed.fits_without_capacity_holds(demand):
