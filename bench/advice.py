@@ -1,11 +1,12 @@
 """`python -m bench.advice`: follows every advice of random refusals, and checks their reasons.
 
-    python -m bench.advice [--cases N] [--first-seed SEED] [--jobs N] [--without-reasons]
+    python -m bench.advice [--cases N] [--first-seed SEED] [--jobs N] [--without-reasons] [--write]
 
 Each case is a random cluster of `tests/advice`. An advice that does not let the gang start, or a reason that
-another obstacle contradicts, is printed with its seed. The lines after these count advice by kind, and
-refusals with an advice that a user can follow by reason; the last line has the totals. The exit code is 1 if
-anything was false. Nothing is written.
+another obstacle contradicts, is printed with its seed, and so is an advice that is enough without one of its
+parts. The lines after these count advice by kind, and refusals with an advice that a user can follow by
+reason; the last line has the totals. The exit code is 1 if anything was false. `--write` writes the totals to
+bench/results/advice.json.
 """
 
 import argparse
@@ -13,11 +14,16 @@ import sys
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from pathlib import Path
 
 from msgspec import Struct
 
+from bench.record import record
 from tests.advice.obstacles import contradiction
-from tests.advice.refusals import refusal_of, trials
+from tests.advice.parts import without_a_part
+from tests.advice.refusals import needless_parts, refusal_of, trials
+
+RESULTS = Path(__file__).parent / "results" / "advice.json"
 
 
 class Outcome(Struct, frozen=True):
@@ -27,6 +33,10 @@ class Outcome(Struct, frozen=True):
     reason: str
     kinds: tuple[str, ...]
     false_advices: tuple[str, ...]
+    parts: int
+    """Parts of advices that were left out, one at a time."""
+    needless: tuple[str, ...]
+    """Those without which the advice is enough too."""
     wrong_reason: str
 
     @property
@@ -44,7 +54,14 @@ def outcome_of(seed: int, *, with_reasons: bool = True) -> Outcome | None:
     false = tuple(f"{trial.problem}: {trial.text}" for trial in followed if trial.problem)
     wrong = contradiction(refusal) if with_reasons else ""
     kinds = [trial.advice.kind if trial.advice is not None else "unreadable" for trial in followed]
-    return Outcome(seed, refusal.verdict.reason, tuple(kinds), false, wrong)
+    advices = [trial.advice for trial in followed if trial.advice is not None]
+    parts = sum(1 for advice in advices for _ in without_a_part(advice))
+    needless = tuple(
+        f"enough without {part}: {refusal.verdict.next_step}"
+        for advice in advices
+        for part in needless_parts(refusal, advice)
+    )
+    return Outcome(seed, refusal.verdict.reason, tuple(kinds), false, parts, needless, wrong)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -54,6 +71,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--first-seed", type=int, default=0, help="of the first cluster")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--without-reasons", action="store_true", help="only follow advice")
+    parser.add_argument("--write", action="store_true", help="write the totals")
     options = parser.parse_args(arguments)
     seeds = range(options.first_seed, options.first_seed + options.cases)
     examine = partial(outcome_of, with_reasons=not options.without_reasons)
@@ -62,25 +80,38 @@ def main(arguments: list[str] | None = None) -> int:
         for outcome in pool.map(examine, seeds, chunksize=20):
             if outcome is not None:
                 found.append(outcome)
-                for problem in filter(None, (*outcome.false_advices, outcome.wrong_reason)):
+                for problem in filter(
+                    None, (*outcome.false_advices, *outcome.needless, outcome.wrong_reason)
+                ):
                     print(f"seed {outcome.seed}: {outcome.reason}: {problem}", flush=True)
-    _summarize(found, seeds)
-    return 1 if any(outcome.false_advices or outcome.wrong_reason for outcome in found) else 0
+    totals = _totals(found, seeds)
+    _summarize(found, totals)
+    if options.write:
+        record(RESULTS, totals)
+    return 1 if any(each.false_advices or each.needless or each.wrong_reason for each in found) else 0
 
 
-def _summarize(found: list[Outcome], seeds: range) -> None:
+def _totals(found: list[Outcome], seeds: range) -> dict[str, int]:
+    return {
+        "first_seed": seeds.start,
+        "cases": len(seeds),
+        "refusals": len(found),
+        "with_advice_that_a_user_can_follow": sum(outcome.has_advice for outcome in found),
+        "advices": sum(len(outcome.kinds) for outcome in found),
+        "do_not_help": sum(len(outcome.false_advices) for outcome in found),
+        "parts": sum(outcome.parts for outcome in found),
+        "needless_parts": sum(len(outcome.needless) for outcome in found),
+        "wrong_reasons": sum(bool(outcome.wrong_reason) for outcome in found),
+    }
+
+
+def _summarize(found: list[Outcome], totals: dict[str, int]) -> None:
     kinds = Counter(kind for outcome in found for kind in outcome.kinds)
     print("by kind: " + ", ".join(f"{kind} {count}" for kind, count in kinds.most_common()))
     for reason, count in Counter(outcome.reason for outcome in found).most_common():
         mine = sum(outcome.has_advice for outcome in found if outcome.reason == reason)
         print(f"{reason}: {count}, with an advice that a user can follow {mine}")
-    helped = sum(outcome.has_advice for outcome in found)
-    print(
-        f"{len(seeds)} cases from seed {seeds.start}: {len(found)} refusals, "
-        f"{helped} ({helped / max(1, len(found)):.1%}) with an advice that a user can follow; "
-        f"{kinds.total()} advices, {sum(len(outcome.false_advices) for outcome in found)} do not help; "
-        f"{sum(bool(outcome.wrong_reason) for outcome in found)} wrong reasons"
-    )
+    print(", ".join(f"{name.replace('_', ' ')} {count}" for name, count in totals.items()))
 
 
 if __name__ == "__main__":

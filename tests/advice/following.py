@@ -1,6 +1,7 @@
 """Follows an advice in the manifests, as docs/reasons.md says how. It shares no code with the scheduler."""
 
 import copy
+import json
 import re
 from collections.abc import Callable, Sequence
 from fractions import Fraction
@@ -34,7 +35,10 @@ def followed(
 
     What the advice leaves open is chosen at random.
     """
-    world = _World(copy.deepcopy(list(documents)), ending, Random(seed))
+    own = [
+        json.loads(json.dumps(document)) for document in documents
+    ]  # no part is shared, unlike in a deepcopy
+    world = _World(own, ending, Random(seed))
     for step in advice.steps or (advice,):
         _WAYS[step.kind](world, step)
     if advice.is_later:

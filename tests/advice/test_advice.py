@@ -13,8 +13,9 @@ import pytest
 from phalanx.model.reasons import Reason
 
 from tests.advice.obstacles import contradiction
+from tests.advice.parts import without_a_part
 from tests.advice.reading import ACTIONS, EVENTS, Unreadable, advice_of
-from tests.advice.refusals import Refusal, refusal_of, trials
+from tests.advice.refusals import Refusal, needless_parts, refusal_of, trials
 from tests.examples import examples
 
 SEEDS = range(examples(50))
@@ -33,6 +34,13 @@ def test_every_advice_helps() -> None:
     followed = [trial for refusal in refusals() for trial in trials(refusal)]
     assert followed
     assert [(trial.refusal.seed, trial.text, trial.problem) for trial in followed if trial.problem] == []
+
+
+def test_every_part_of_an_advice_is_needed() -> None:
+    advices = [(refusal, advice) for refusal in refusals() for advice in advice_of(refusal.verdict.next_step)]
+    assert any(True for _, advice in advices for _ in without_a_part(advice)) or len(SEEDS) < 50
+    found = [(refusal.seed, advice.kind, needless_parts(refusal, advice)) for refusal, advice in advices]
+    assert [(seed, kind, parts) for seed, kind, parts in found if parts] == []
 
 
 def test_a_gang_is_explained_where_only_other_members_fit_the_empty_cluster() -> None:

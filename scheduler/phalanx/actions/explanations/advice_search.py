@@ -165,7 +165,7 @@ class AdviceSearch:
         if conflict.is_about_nodes:
             yield from node_changes.returned_nodes(session, demand, self._fits_with)
         if conflict.has_ineligible_nodes:
-            yield from gang_changes.fewer_restrictions(session, demand, self._fits)
+            yield from gang_changes.fewer_restrictions(session, demand, self._starts)
         yield from islice(self._lower_minimums(), 1)
         if conflict.is_about_requests:
             yield from gang_changes.smaller_requests(session, demand, self._fits)
@@ -181,10 +181,21 @@ class AdviceSearch:
 
     def _added_nodes(self) -> Iterator[Action]:
         if self._conflict.is_about_nodes:
-            yield from islice(node_changes.added_nodes(self._session, self._demand, self._fits_with), 1)
+            beside = self._trials.session_for(Change(self._demand, is_empty=self._is_empty))
+            found = node_changes.added_nodes(self._session, self._demand, self._fits_with, beside=beside)
+            yield from (each for each in islice(found, 1) if self._trials.may_go_on)
 
     def _fits(self, changed: Demand) -> bool:
         return self._helps(Change(changed, is_empty=self._is_empty))
+
+    def _starts(self, changed: Demand) -> bool:
+        """Whether it fits, or other subgroups do. In the empty cluster spread constraints may be harder."""
+        change = Change(changed, is_empty=self._is_empty)
+        if self._noted(change, helps=self._trials.starts(change)):
+            return True
+        now = replace(change, is_empty=False)
+        is_spread = any(batch.pods[0].shape.spread for batch in changed.batches)
+        return self._is_empty and is_spread and self._noted(now, helps=self._trials.starts(now))
 
     def _fits_with(self, nodes: Sequence[ChangedNode]) -> bool:
         change = Change(self._demand, is_empty=self._is_empty, nodes=nodes)

@@ -24,13 +24,13 @@ from phalanx.actions.explanations.claim_diagnoses import (
     limit_of_shared_claims,
     with_claims,
 )
-from phalanx.actions.explanations.completions import CompletionSearch
+from phalanx.actions.explanations.completions import Completions, CompletionSearch
 from phalanx.actions.explanations.diagnoses import Case, Diagnosis
 from phalanx.actions.explanations.exclusion_causes import AFFINITY, ANTI_AFFINITY
 from phalanx.actions.explanations.explanation_problems import ExplanationProblems, ProblemPair
 from phalanx.actions.explanations.fitting_pods import FittingPods, fitting_pods, with_any_members
 from phalanx.actions.explanations.relaxed_clusters import EmptyCluster, RelaxedClusters, StayingUsage
-from phalanx.actions.explanations.trials import TrialProblems, Trials
+from phalanx.actions.explanations.trials import Change, TrialProblems, Trials
 from phalanx.actions.explanations.volume_diagnoses import few_volumes, is_about_volumes, too_few_volumes
 from phalanx.actions.limits import (
     ADVICE_KINDS_MAX,
@@ -238,7 +238,8 @@ class Explainer:
             answers=self._answers,
         )
         fitting = self._fitting(asked, facts if asked is demand else None, when_empty=False)
-        completions = self._completions.find(demand, protected=protected, missing=facts.missing)
+        found = self._completions.find(demand, protected=protected, missing=facts.missing)
+        completions = self._needed(demand, found)
         advice = self._advice(
             Question(demand, facts, is_impossible=False, fitting=fitting, completions=completions)
         )
@@ -260,6 +261,17 @@ class Explainer:
         core = replace(feasibility_problem(problem), roles=problem.roles)
         found = largest_fit(core, partial(self._answers.place, limits=_LIMITS))
         return fitting_pods(demand, wanted, found, is_exact=not estimated)
+
+    def _needed(self, demand: Demand, found: Completions) -> Completions:
+        """Those that must end. Other subgroups of the demand may start after fewer have ended."""
+        if len(found) < 2 or demand.choice is None or not demand.choice.subgroups:
+            return found
+        trials = Trials(self._trial_problems, FeasibilityOracle(self._answers, _LIMITS))
+        for holder in found[::-1]:
+            fewer = tuple(other for other in found if other is not holder)
+            if fewer and trials.starts(Change(demand, ended=fewer)):
+                found = fewer
+        return found
 
     def _is_estimated(self, demand: Demand) -> bool:
         """Whether of pods with different claims or NUMA requests only those count that fit for certain."""

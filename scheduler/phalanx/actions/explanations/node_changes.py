@@ -18,7 +18,7 @@ from phalanx.framework.session import Session
 from phalanx.model.gangs import Gang
 from phalanx.model.names import HOSTNAME_KEY, NodeName
 from phalanx.model.nodes import Node, NodeState
-from phalanx.model.resources import NONE, Resources, largest
+from phalanx.model.resources import NONE, PODS, Resources, largest
 from phalanx.model.snapshot import Level
 
 Fits = Callable[[Sequence[ChangedNode]], bool]
@@ -143,15 +143,17 @@ def _preferred(gang: Gang) -> list[str | None]:
 # --- additional nodes ---------------------------------------------------------------------------------------
 
 
-def added_nodes(session: Session, demand: Demand, fits: Fits) -> Iterator[Action]:
-    """As few as possible copies of an existing node, else of a larger node."""
+def added_nodes(session: Session, demand: Demand, fits: Fits, *, beside: Session) -> Iterator[Action]:
+    """As few as possible copies of an existing node, else of a larger node. `beside`: what is free there."""
     found = models(session, demand)
     own = own_labels(session, demand.gang)
     for size in (NONE, largest(batch.pods[0].shape.requests for batch in demand.batches), requested(demand)):
         for model in found:
             larger = beyond(model, size)
             if larger or not size:
-                yield from fewest_copies(Copy(model, larger, own), demand.count, fits)
+                copy = Copy(model, larger, own)
+                least = least_copies(beside, demand, copy)
+                yield from fewest_copies(copy, demand.count, fits, least=least)
 
 
 def beyond(model: Node, size: Resources) -> Resources:
@@ -236,11 +238,14 @@ class Copy(Struct, frozen=True):
         return found
 
 
-def fewest_copies(copy: Copy, most: int, fits: Fits) -> Iterator[advice.AddNodes]:
-    """As few as possible of these nodes, at most `most`."""
-    if not fits(copy.times(most)):
+def fewest_copies(copy: Copy, most: int, fits: Fits, *, least: int = 1) -> Iterator[advice.AddNodes]:
+    """As few as possible of these nodes, at most `most`. Fewer than `least` are known not to be enough."""
+    if fits(copy.times(least)):
+        yield advice.AddNodes(count=least, like=copy.model.name, at_least=copy.larger)
         return
-    too_few, enough = 0, most
+    if least >= most or not fits(copy.times(most)):
+        return
+    too_few, enough = least, most
     while enough - too_few > 1:
         middle = (too_few + enough) // 2
         if fits(copy.times(middle)):
@@ -248,3 +253,19 @@ def fewest_copies(copy: Copy, most: int, fits: Fits) -> Iterator[advice.AddNodes
         else:
             too_few = middle
     yield advice.AddNodes(count=enough, like=copy.model.name, at_least=copy.larger)
+
+
+def least_copies(session: Session, demand: Demand, copy: Copy) -> int:
+    """Fewer of these nodes are not enough, if everything that is free on all nodes is used as well.
+
+    Other subgroups may start instead of the demand, which need less.
+    """
+    if demand.choice is not None and demand.choice.subgroups:
+        return 1
+    node = {**copy.model.allocatable, **copy.larger}
+    lacking = {
+        name: need - sum(max(0, session.free(each).get(name, 0)) for each in session.nodes)
+        for name, need in {**requested(demand), PODS: demand.count}.items()
+    }
+    counts = [-(-more // node[name]) for name, more in lacking.items() if node.get(name, 0) > 0]
+    return max(1, min(max(counts, default=1), demand.count))

@@ -108,6 +108,11 @@ class Trials:
         self._problems = problems
         self._oracle = oracle
 
+    @property
+    def may_go_on(self) -> bool:
+        """Whether solves are left. If not, the last trials may have failed for this reason."""
+        return self._oracle.solves_left > 0
+
     def fits(self, change: Change) -> bool:
         """Whether the demand is proven to fit after the change."""
         if not self._oracle.solves_left or self._problems.objects_to(change.demand.gang):
