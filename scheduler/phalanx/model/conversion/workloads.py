@@ -143,7 +143,7 @@ def _nothing_at(name: str, what: str, kind: WorkloadKind) -> Objection:
     return Objection(
         Reason.INVALID_OBJECT,
         f"{name} has no {what}, which the configuration of {kind.kind} names",
-        f"Write it, or correct the path, or set missing in the configuration if a {kind.kind} may leave it out",
+        f"Write it, or correct the path, or configure missing if a {kind.kind} may leave it out",
     )
 
 
@@ -211,7 +211,7 @@ def _role(paths: RolePaths, find: Find, *, one_first: bool) -> WorkloadRole:
     hosts = _or_one(_whole(find(paths.hosts)))
     least = _whole(find(paths.least)) or 0
     written = _whole(find(paths.pods))
-    pods = max((_or_one(paths.missing) if written is None else written) - paths.including, least)
+    pods = max((paths.pods_if_missing if written is None else written) - paths.including, least)
     most = 0 if find(paths.suspended) is True else _whole(find(paths.most))
     if most is not None:
         pods, least = min(pods, most), min(least, most)

@@ -70,7 +70,7 @@ def _owner(document: Document, own: Values) -> dict[str, Any]:
 
 def _count(paths: RolePaths, role: Values) -> int:
     """How many pods exist at the same time."""
-    pods = max(_number(role, paths.pods, paths.missing), _number(role, paths.least, 0))
+    pods = max(_number(role, paths.pods, paths.pods_if_missing), _number(role, paths.least, 0))
     pods = min(pods, _number(role, paths.most, pods))
     whole = 0 if value_at(role, paths.suspended) is True else _number(role, paths.completions, pods)
     owners, hosts = _number(role, paths.owners, 1), _number(role, paths.hosts, 1)
