@@ -161,8 +161,7 @@ QUANTITY_LENGTH_MAX: Final = 64
 """Characters of a quantity. Longer ones are mistakes, and parsing digits takes quadratic time."""
 
 JSON_DEPTH_MAX: Final = 100
-"""Nesting levels that are read of an object which is too deep for the decoder. Kubernetes kinds have about
-15."""
+"""Nesting levels that are read of an object too deep for the decoder. Kubernetes kinds have about 15."""
 
 QUANTITY_EXPONENT_MAX: Final = 30
 """Absolute value of the exponent of a quantity. 1e30 bytes and 1e-30 cores are beyond any machine."""
@@ -176,6 +175,9 @@ OWNER_CHAIN_MAX: Final = 8
 
 GANG_PROBLEMS_MAX: Final = 8
 """Problems that are reported for one gang. Enough to correct it, however many of its pods are invalid."""
+
+GANG_SHAPES_MAX: Final = 1000
+"""Shapes of the waiting members of a gang. Each is compared with every node, in cycles that all share."""
 
 QUEUE_LEVELS_MAX: Final = 32
 """Levels of the tree of queues. Orders and shares visit each of them, and call themselves for each."""
@@ -284,19 +286,16 @@ THROTTLED_WAIT_S: Final = 1.0
 """Seconds to wait after a 429 without Retry-After: the usual value of the API server."""
 
 POD_BUSY_RETRY_S: Final = 0.01
-"""Seconds between two attempts of a bind to acquire a pod during a status write. A write takes about that
-long."""
+"""Seconds between two attempts of a bind to acquire a pod during a status write, which takes as long."""
 
 WRITE_TIMEOUT_S: Final = 5.0
 """Seconds after which the outcome of a write is unknown and the object is read. Shorter than the Lease."""
 
 STOP_GRACE_S: Final = 15.0
-"""Seconds that a stopping scheduler takes to complete started gangs: half of the usual grace period of a
-pod."""
+"""Seconds of a stopping scheduler to complete started gangs: half of the usual grace period of a pod."""
 
 EVICT_STOP_GRACE_S: Final = WRITE_TIMEOUT_S
-"""Seconds that it takes to complete started evictions. The next leader finds the remaining ones on the
-pods."""
+"""Seconds of it to complete started evictions. The next leader finds the remaining ones on the pods."""
 
 REPORT_PERIOD_S: Final = 0.25
 """Seconds between two reports. Many changes of a gang become one status write."""
