@@ -76,8 +76,7 @@ HTTP_READ_BUFFER_BYTES: Final = 1 << 20
 """Bytes of a watch to buffer before reading from the socket pauses. One wake-up then takes many events."""
 
 WATCH_LINE_MAX_BYTES: Final = 16 << 20
-"""Bytes of one watch event. The default limit of etcd is 1.5 MiB per object; JSON is larger than the stored
-form."""
+"""Bytes of one watch event. etcd's default limit is 1.5 MiB per object, and JSON is larger than stored."""
 
 TIMEOUT_OBJECTS_KEPT: Final = 16
 """Timeouts whose aiohttp form is cached. Callers use a handful of constants."""
@@ -110,6 +109,10 @@ POD_TERMS_MAX: Final = 100
 """Terms of one field of a pod: of node affinity, pod affinity and pod anti-affinity, each required or
 preferred, and spread constraints. Real pods have up to ten, and a term can list many values. Each term is
 compared with every node, or with the pods there, in cycles that all tenants share."""
+
+NAMESPACE_TERMS_MAX: Final = 1000
+"""Different terms of pod affinity and spread of the pods of a namespace. A new one takes 20 us of a cycle for
+each known one."""
 
 MATCHED_LABELS_MAX: Final = 1 << 16
 """Sets of labels for which the terms that select them are remembered. Pods of one template share a set."""
@@ -272,8 +275,7 @@ STATUS_RETRY_S: Final = 2.0
 """Seconds before the status of a PodGroup is computed and written again after a failed write."""
 
 POD_MESSAGE_REPEAT_S: Final = 60.0
-"""Seconds before new figures of an unchanged reason are written to a waiting pod. Its PodGroup shows them at
-once."""
+"""Seconds before new figures of an unchanged reason are written to a waiting pod; its PodGroup has them."""
 
 STATUS_ECHO_S: Final = 30.0
 """Seconds within which a written status must arrive by the watch. Otherwise it was undone, and it is written

@@ -111,6 +111,7 @@ class Cache:
             default_spread=default_spread,
             with_images=with_images,
             claim_states=self._devices.with_states,
+            scheduler_name=scheduler_name,
         )
         self._placed_pods = PlacedPodIndex(
             scheduler_name=scheduler_name, pods=self._pods.values, gangs_move=gangs_move
