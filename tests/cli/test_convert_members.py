@@ -207,7 +207,7 @@ def test_pods_of_a_node_pool_select_its_nodes(phalanx: Phalanx, tmp_path: Path) 
 
 @pytest.mark.parametrize(
     ("weights", "counted"),
-    [((0.5, 2), (1, 4)), ((0.25, 0.1), (5, 2)), ((1, 3), (1, 3)), ((1 / 3, 1), (1, 3))],
+    [((0.5, 2), (1, 4)), ((0.25, 0.1), (5, 2)), ((1, 3), (1, 3)), ((1 / 3, 1), (1, 3)), ((0, 2), (1, 2000))],
 )
 def test_weights_of_queues_keep_their_ratios(
     phalanx: Phalanx, tmp_path: Path, weights: tuple[float, float], counted: tuple[int, int]
