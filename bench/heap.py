@@ -1,6 +1,6 @@
 """What 10,000 pods that can never start cost everybody else.
 
-    python -m bench.heap [--nodes 200] [--rounds 5] [--only TEXT]
+    python -m bench.heap [--nodes 200] [--rounds 5] [--only TEXT] [--without TEXT]
 
 One tenant fills its queue with pods that request more GPUs than any node has. A quiet tenant works beside it
 in a queue of its own. Each line compares CPU milliseconds of the cache's snapshot and the cycle beside the
@@ -382,6 +382,7 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", default="", help="text in the name of a heap")
+    parser.add_argument("--without", default="", help="leave out heaps with this text in the name")
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
     print(f"{'heap':>34} {'event':>20} {'alone ms':>9} {'beside ms':>10} {'ratio':>8} {'cycles':>7}")
@@ -390,7 +391,7 @@ def main() -> None:
     alone = measured(without, options.rounds)
     report: dict[str, Any] = {}
     for name, heap in HEAPS.items():
-        if options.only in name:
+        if options.only in name and not (options.without and options.without in name):
             world = World(options.nodes)
             world.settle()
             first = _print(f"{name}, while the heap arrives", _lines(alone, arriving(world, heap)))

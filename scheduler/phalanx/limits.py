@@ -76,8 +76,7 @@ HTTP_READ_BUFFER_BYTES: Final = 1 << 20
 """Bytes of a watch to buffer before reading from the socket pauses. One wake-up then takes many events."""
 
 WATCH_LINE_MAX_BYTES: Final = 16 << 20
-"""Bytes of one watch event. The default limit of etcd is 1.5 MiB per object; JSON is larger than the stored
-form."""
+"""Bytes of one watch event. etcd's default limit is 1.5 MiB per object, and JSON is larger than stored."""
 
 TIMEOUT_OBJECTS_KEPT: Final = 16
 """Timeouts whose aiohttp form is cached. Callers use a handful of constants."""
@@ -110,6 +109,10 @@ POD_TERMS_MAX: Final = 100
 """Terms of one field of a pod: of node affinity, pod affinity and pod anti-affinity, each required or
 preferred, and spread constraints. Real pods have up to ten, and a term can list many values. Each term is
 compared with every node, or with the pods there, in cycles that all tenants share."""
+
+NAMESPACE_TERMS_MAX: Final = 1000
+"""Different terms of pod affinity and spread of the pods of a namespace. A new one takes 20 us of a cycle for
+each known one."""
 
 MATCHED_LABELS_MAX: Final = 1 << 16
 """Sets of labels for which the terms that select them are remembered. Pods of one template share a set."""
@@ -161,8 +164,7 @@ QUANTITY_LENGTH_MAX: Final = 64
 """Characters of a quantity. Longer ones are mistakes, and parsing digits takes quadratic time."""
 
 JSON_DEPTH_MAX: Final = 100
-"""Nesting levels that are read of an object which is too deep for the decoder. Kubernetes kinds have about
-15."""
+"""Nesting levels that are read of an object too deep for the decoder. Kubernetes kinds have about 15."""
 
 QUANTITY_EXPONENT_MAX: Final = 30
 """Absolute value of the exponent of a quantity. 1e30 bytes and 1e-30 cores are beyond any machine."""
@@ -176,6 +178,9 @@ OWNER_CHAIN_MAX: Final = 8
 
 GANG_PROBLEMS_MAX: Final = 8
 """Problems that are reported for one gang. Enough to correct it, however many of its pods are invalid."""
+
+GANG_SHAPES_MAX: Final = 1000
+"""Shapes of the waiting members of a gang. Each is compared with every node, in cycles that all share."""
 
 QUEUE_LEVELS_MAX: Final = 32
 """Levels of the tree of queues. Orders and shares visit each of them, and call themselves for each."""
@@ -270,8 +275,7 @@ STATUS_RETRY_S: Final = 2.0
 """Seconds before the status of a PodGroup is computed and written again after a failed write."""
 
 POD_MESSAGE_REPEAT_S: Final = 60.0
-"""Seconds before new figures of an unchanged reason are written to a waiting pod. Its PodGroup shows them at
-once."""
+"""Seconds before new figures of an unchanged reason are written to a waiting pod; its PodGroup has them."""
 
 STATUS_ECHO_S: Final = 30.0
 """Seconds within which a written status must arrive by the watch. Otherwise it was undone, and it is written
@@ -284,19 +288,16 @@ THROTTLED_WAIT_S: Final = 1.0
 """Seconds to wait after a 429 without Retry-After: the usual value of the API server."""
 
 POD_BUSY_RETRY_S: Final = 0.01
-"""Seconds between two attempts of a bind to acquire a pod during a status write. A write takes about that
-long."""
+"""Seconds between two attempts of a bind to acquire a pod during a status write, which takes as long."""
 
 WRITE_TIMEOUT_S: Final = 5.0
 """Seconds after which the outcome of a write is unknown and the object is read. Shorter than the Lease."""
 
 STOP_GRACE_S: Final = 15.0
-"""Seconds that a stopping scheduler takes to complete started gangs: half of the usual grace period of a
-pod."""
+"""Seconds of a stopping scheduler to complete started gangs: half of the usual grace period of a pod."""
 
 EVICT_STOP_GRACE_S: Final = WRITE_TIMEOUT_S
-"""Seconds that it takes to complete started evictions. The next leader finds the remaining ones on the
-pods."""
+"""Seconds of it to complete started evictions. The next leader finds the remaining ones on the pods."""
 
 REPORT_PERIOD_S: Final = 0.25
 """Seconds between two reports. Many changes of a gang become one status write."""

@@ -84,7 +84,6 @@ def test_a_tier_becomes_the_level_of_its_name(
         ({"highestTierName": "pod"}, (), "name of the tier: pod"),
         ({"highestTierName": "spine"}, (TOPOLOGY,), "name of the tier: spine"),
         ({"highestTierAllowed": 1}, (TOPOLOGY, POD), "the tierName of its HyperNodes"),
-        ({"mode": "soft"}, (TOPOLOGY,), "the tierName of its HyperNodes"),
     ],
 )
 def test_a_tier_without_a_level_is_an_error(
@@ -198,17 +197,12 @@ def test_other_tasks_of_the_pods_are_roles_without_a_minimum(phalanx: Phalanx, t
     ]
 
 
-def test_a_pod_without_a_task_is_an_error_beside_minimums_of_tasks(phalanx: Phalanx, tmp_path: Path) -> None:
-    done = convert(phalanx, tmp_path, member("a"), volcano(minMember=1, minTaskMember={"ps": 1}))
-    assert done.code == 2
-    assert "PodGroup g: spec.minTaskMember: expected a task in each pod" in done.err
-
-
 @pytest.mark.parametrize(
     ("group", "field"),
     [
         (volcano(minMember=1, minTaskMember={"w": 4}), "spec.minTaskMember"),
         (volcano(minMember=1, minResources={"cpu": 1}), "spec.minResources"),
+        (volcano(minMember=1, networkTopology={"mode": "soft"}), "spec.networkTopology"),
     ],
 )
 def test_what_is_left_out_is_a_note(phalanx: Phalanx, tmp_path: Path, group: Object, field: str) -> None:
@@ -379,7 +373,7 @@ def test_pods_of_spark_have_no_template(phalanx: Phalanx, tmp_path: Path) -> Non
             of_kind("ray.io/v1", "RayCluster", CLUSTER, labels={"ray.io/scheduler-name": "volcano"}),
             "metadata.labels[ray.io/scheduler-name]: volcano is not converted",
         ),
-        (of_kind("flow.volcano.sh/v1alpha1", "JobFlow", {}), "kind: JobFlow of flow.volcano.sh/v1alpha1"),
+        (of_kind("scheduling.run.ai/v1alpha2", "BindRequest", {}), "kind: BindRequest of scheduling.run.ai"),
     ],
 )
 def test_what_is_not_understood_is_an_error_by_path(

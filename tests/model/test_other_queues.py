@@ -102,17 +102,13 @@ def test_what_is_not_reclaimable_is_never_reclaimed() -> None:
 @pytest.mark.parametrize(
     ("written", "path"),
     [
-        ({"dequeueStrategy": "fifo"}, "spec.dequeueStrategy: fifo"),
+        ({"dequeueStrategy": "last"}, "spec.dequeueStrategy: last"),
         ({"affinity": {"nodeGroupAffinity": {}}}, "spec.affinity"),
         ({"extendClusters": [{"name": "a"}]}, "spec.extendClusters"),
         ({"type": "elastic"}, "spec.type"),
         ({"later": 1}, "spec.later"),
         ({"guarantee": {"later": 1}}, "spec.guarantee.later"),
         ({"status": {"state": "Unknown"}}, "status.state: Unknown"),
-        (
-            {"meta": {"annotations": {"volcano.sh/hierarchy": "root/a"}}},
-            "metadata.annotations[volcano.sh/hierarchy]",
-        ),
     ],
 )
 def test_a_field_of_volcano_without_a_counterpart_is_refused_by_name(
@@ -216,15 +212,46 @@ def test_a_weight_of_0_counts_as_1() -> None:
     assert (found.spec.weight, len(found.notes), found.problems) == (1, 1, ())
 
 
+@pytest.mark.parametrize(
+    ("written", "note"),
+    [
+        ({"dequeueStrategy": "fifo"}, "spec.dequeueStrategy: fifo reserves a start for the first gang"),
+        ({"meta": {"annotations": {"volcano.sh/hierarchy": "root/a"}}}, "metadata.annotations[volcano.sh/"),
+    ],
+)
+def test_what_volcano_says_in_another_way_stops_nothing(written: dict[str, Any], note: str) -> None:
+    found = QUEUE_DIALECTS[VOLCANO].mapped(volcano(**written))
+    assert found.problems == ()
+    assert found.notes[0].startswith(note)
+    assert found.spec.backfill == ("Easy" if "dequeueStrategy" in written else None)
+
+
+@pytest.mark.parametrize(
+    ("spec", "note"),
+    [
+        ({"preemptMinRuntime": "5m"}, "spec.preemptMinRuntime: is left out"),
+        (
+            {"resources": {"gpu": {"quota": 2, "limit": 2, "lendingLimit": 1}}},
+            "spec.resources.gpu.lendingLimit",
+        ),
+    ],
+)
+def test_what_kai_says_in_another_way_stops_nothing(spec: dict[str, Any], note: str) -> None:
+    found = QUEUE_DIALECTS[KAI].mapped(kai(**spec))
+    assert found.problems == ()
+    assert any(each.startswith(note) for each in found.notes)
+
+
 def test_the_weight_of_gpus_counts_for_all_resources_that_can_be_borrowed() -> None:
     assert mapped(gpu={"quota": 8, "limit": 8, "overQuotaWeight": 5}).spec.weight == 1
     assert mapped(gpu={"quota": -1, "limit": -1, "overQuotaWeight": 5}).spec.weight == 1
     found = mapped(gpu={**FREE, "overQuotaWeight": 2})
     assert (found.spec.weight, found.problems) == (2, ())
     assert "gpu 2, cpu 1, memory 1" in found.notes[0]
-    (problem,) = mapped(
-        **{name: {**FREE, "overQuotaWeight": 0.5} for name in ("cpu", "gpu", "memory")}
-    ).problems
+    for written, counted in ((0.5, 1), (0.2, 1), (2.6, 3)):
+        part = mapped(**{name: {**FREE, "overQuotaWeight": written} for name in ("cpu", "gpu", "memory")})
+        assert (part.spec.weight, part.problems, len(part.notes)) == (counted, (), 1)
+    (problem,) = mapped(gpu={**FREE, "overQuotaWeight": 1e9}).problems
     assert "overQuotaWeight" in problem.message
     none = mapped(**{name: {**FREE, "overQuotaWeight": 0} for name in ("cpu", "gpu", "memory")})
     assert (none.spec.weight, none.problems, len(none.notes)) == (1, (), 1)
@@ -238,12 +265,6 @@ def test_the_weight_of_gpus_counts_for_all_resources_that_can_be_borrowed() -> N
         ({"resources": {"cpu": {"limit": -2}}}, "spec.resources.cpu.limit: ", Reason.INVALID_OBJECT),
         ({"resources": {"memory": {"quota": 1e300}}}, "spec.resources.memory.quota: ", Reason.INVALID_OBJECT),
         ({"reclaimMinRuntime": "-1"}, "spec.reclaimMinRuntime: ", Reason.INVALID_OBJECT),
-        ({"preemptMinRuntime": "5m"}, "spec.preemptMinRuntime of ", Reason.UNSUPPORTED_FIELD),
-        (
-            {"resources": {"gpu": {"quota": 2, "lendingLimit": 1}}},
-            "spec.resources.gpu.lendingLimit of ",
-            Reason.UNSUPPORTED_FIELD,
-        ),
         ({"resources": {"gpu": {"later": 1}}}, "spec.resources.gpu.later of ", Reason.UNSUPPORTED_FIELD),
     ],
 )

@@ -81,8 +81,7 @@ class Cache:
         `state_taints`: taints that only say that a node takes no pods now, beside those that are known.
         `gangs_move`: whether running gangs may be moved, so that the rules of their pods are kept.
         """
-        self.scheduler_name = scheduler_name
-        self.known_workloads = workload_kinds
+        self.scheduler_name, self.known_workloads = scheduler_name, workload_kinds
         self._version = self._cluster_version = 0
         self._device_version = self._device_cluster_version = 0
         self._pod_annotations = tuple(sorted(set(pod_annotations)))
@@ -113,6 +112,7 @@ class Cache:
             default_spread=default_spread,
             with_images=with_images,
             claim_states=self._devices.with_states,
+            scheduler_name=scheduler_name,
         )
         self._placed_pods = PlacedPodIndex(
             scheduler_name=scheduler_name, pods=self._pods.values, gangs_move=gangs_move

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from msgspec import Struct
 
 from phalanx.cache.events import ChangeLog
+from phalanx.cache.namespace_terms import has_terms
 from phalanx.model.conversion.selectors import keys_of
 from phalanx.model.names import NodeName
 from phalanx.model.pods import AffinityTerm, AffinityTerms, Pod, PodShape, WeightedPodTerm
@@ -349,17 +350,8 @@ class PlacedPodIndex:
 
 
 def _has_pod_terms(pod: Pod | None) -> bool:
-    """Whether the pod may add terms; most pods have none, and cost nothing more."""
-    if pod is None:
-        return False
-    shape = pod.shape
-    return bool(
-        shape.affinity
-        or shape.anti_affinity
-        or shape.spread
-        or shape.preferred_spread
-        or shape.preferred_pod_terms
-    )
+    """Whether the pod may add terms."""
+    return pod is not None and has_terms(pod)
 
 
 def _preferred(shape: PodShape) -> tuple[WeightedPodTerm, ...]:

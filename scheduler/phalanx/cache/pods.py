@@ -6,6 +6,7 @@ from functools import partial
 from msgspec import structs
 
 from phalanx.cache.events import Assumed, AwaitsDevices, ChangeLog, Forgotten
+from phalanx.cache.namespace_terms import NamespaceTerms, has_terms
 from phalanx.cache.table import Key, is_late
 from phalanx.model.api import core
 from phalanx.model.conversion.cluster_objects import PriorityLevel
@@ -34,6 +35,7 @@ class PodTable:
         default_spread: Sequence[DefaultConstraint] = (),
         with_images: bool = False,
         claim_states: Callable[[Pod], Pod],
+        scheduler_name: str,
     ) -> None:
         """`claim_states` adds the states of claims to devices to a pod."""
         self._shapes = ShapeCache(default_spread=default_spread, with_images=with_images)
@@ -41,6 +43,7 @@ class PodTable:
         self._classes = classes
         self._claim_states = claim_states
         self._changed = changed
+        self._terms = NamespaceTerms(scheduler_name=scheduler_name)
         self._pods: dict[PodUid, Pod] = {}
         self._uids: dict[Key, PodUid] = {}
         self._versions: dict[Key, int] = {}
@@ -150,10 +153,24 @@ class PodTable:
                 del self._holds[pod.uid]
         if pod.device_claims or pod.extended is not None:
             pod = self._claim_states(pod)
+        if self._store(pod, log):
+            self._terms_left(pod.namespace, log)
+
+    def _store(self, pod: Pod, log: ChangeLog) -> bool:
+        """Store the pod as it counts; return whether it had terms before, of which some may be gone."""
         old = self._pods.get(pod.uid)
+        had_terms = old is not None and self._terms.concern(old)
+        if had_terms or has_terms(pod):
+            pod = self._terms.admit(pod)
         if old != pod:
             self._pods[pod.uid] = pod
             self._changed(old, pod, log)
+        return had_terms
+
+    def _terms_left(self, namespace: str, log: ChangeLog) -> None:
+        """Pods that wait because of the terms of their namespace may be within the bound now."""
+        while (uid := self._terms.first_in_line(namespace)) is not None:
+            self._store(self._pods[uid], log)
 
     def _remove(self, uid: PodUid, log: ChangeLog) -> None:
         pod = self._pods.pop(uid)
@@ -165,6 +182,9 @@ class PodTable:
         self._holds.pop(uid, None)
         self._without_priority.pop(uid, None)
         self._changed(pod, None, log)
+        if self._terms.concern(pod):
+            self._terms.remove(pod)
+            self._terms_left(pod.namespace, log)
 
     # --- questions ----------------------------------------------------------------------------------------
 

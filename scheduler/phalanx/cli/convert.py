@@ -1,7 +1,7 @@
 """`phalanx convert`: write PodGroups of other projects, and the pods that name them, as those of Phalanx."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Annotated, Final
 
@@ -12,8 +12,11 @@ from msgspec.structs import replace
 
 from phalanx.cli.conversion.inputs import Inputs, Object, Report, read_inputs
 from phalanx.cli.conversion.leftovers import ignored, unconverted
+from phalanx.cli.conversion.members import with_what_others_say
 from phalanx.cli.conversion.pod_groups import POD_GROUPS, QUEUES, convert_pod_group, convert_queue
 from phalanx.cli.conversion.templates import convert_owner, convert_template, templates_of
+from phalanx.cli.conversion.volcano_jobs import JOBS, convert_job
+from phalanx.cli.conversion.weights import with_whole_weights
 from phalanx.cli.conversion.yunikorn_pods import application_groups
 from phalanx.cli.conversion.yunikorn_queues import without_queues
 from phalanx.cli.exits import BadInput, Exit
@@ -25,9 +28,6 @@ from phalanx.model.workloads.known import WORKLOADS
 
 _NOT_CONVERTED: Final = (
     "scheduling.volcano.sh",
-    "batch.volcano.sh",
-    "flow.volcano.sh",
-    "bus.volcano.sh",
     "scheduling.run.ai",
 )
 """API groups of which only PodGroups and Queues are converted."""
@@ -50,10 +50,12 @@ def convert(
     filename
         Manifests in YAML or JSON: files, folders, or - for standard input.
     """
-    documents = [document for source in read_sources(filename) for document in parse(source)]
+    documents: Sequence[Document] = [each for source in read_sources(filename) for each in parse(source)]
     report = Report()
+    documents = with_whole_weights(documents, report.notes)
+    documents, formed = with_what_others_say(documents, report)
     try:
-        inputs = read_inputs(documents)
+        inputs = read_inputs(documents, formed)
     except msgspec.ValidationError as error:
         raise BadInput(f"Topology, HyperNode or PriorityClass: {error}") from error
     documents, queues = without_queues(documents, report.wrong)
@@ -79,6 +81,8 @@ def _converted(document: Document, inputs: Inputs, report: Report) -> Object | N
             return convert_queue(document, QUEUES[kind.name], report)
         if kind is not None and kind.name in POD_GROUPS:
             return convert_pod_group(document, POD_GROUPS[kind.name], inputs, report)
+        if (document.api_version, document.kind) in JOBS:
+            return convert_job(document, report)
         if document.api_version.rpartition("/")[0] in _NOT_CONVERTED:
             error = f"kind: {document.kind} of {document.api_version} is not converted yet"
             report.wrong.append(f"{document}: {error}")

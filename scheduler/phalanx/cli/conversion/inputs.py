@@ -1,6 +1,6 @@
 """What the documents of the input say together, and the lines that the user gets about them."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -13,6 +13,7 @@ from phalanx.model.api.core import PriorityClass
 from phalanx.model.api.kai import KaiTopology
 from phalanx.model.api.queues import Topology
 from phalanx.model.api.volcano import HyperNode
+from phalanx.model.conversion.pod_groups import PodGroup
 from phalanx.model.dialects.known import named_groups
 from phalanx.model.names import API_VERSION
 
@@ -47,6 +48,9 @@ class Inputs(Struct, frozen=True):
     tasks: Mapping[tuple[str, str, str], frozenset[str]]
     """By dialect, namespace and PodGroup: the roles that its pods name, empty for none."""
 
+    formed: Mapping[tuple[str, str], PodGroup]
+    """By namespace and name: PodGroups of Volcano with the subgroups that their pods form."""
+
     @property
     def levels(self) -> dict[str, tuple[str, str]]:
         """Topology and level of each node label."""
@@ -58,9 +62,8 @@ class Inputs(Struct, frozen=True):
         }
 
 
-def read_inputs(documents: Iterable[Document]) -> Inputs:
+def read_inputs(documents: Sequence[Document], formed: Mapping[tuple[str, str], PodGroup]) -> Inputs:
     """Read what is needed to convert others. Raises a ValidationError."""
-    documents = list(documents)
     known = _all(documents, API_VERSION, "Topology", Topology)
     hyper_nodes = _all(documents, "topology.volcano.sh/v1alpha1", "HyperNode", HyperNode)
     theirs = _all(documents, "kai.scheduler/v1alpha1", "Topology", KaiTopology)
@@ -79,6 +82,7 @@ def read_inputs(documents: Iterable[Document]) -> Inputs:
         tier_names={tier: frozenset(names) for tier, names in tiers.items()},
         classes={**_CLASSES_OF_KAI, **{each.metadata.name: each.value for each in classes}},
         tasks=_tasks(documents),
+        formed=formed,
     )
 
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from phalanx.cli.conversion.inputs import Inputs, Object, Report, namespace_of
 from phalanx.cli.manifests.documents import Document
 from phalanx.model.api.kinds import KINDS
-from phalanx.model.api.pod_groups import Disruption, PodGroupSpec, TopologyRequest
+from phalanx.model.api.pod_groups import Disruption, PodGroupSpec, SubGroup, TopologyRequest
 from phalanx.model.api.unknown_fields import with_unknown_fields
 from phalanx.model.conversion.cluster_objects import BUILT_IN
 from phalanx.model.conversion.pod_groups import PodGroup
@@ -18,6 +18,7 @@ from phalanx.model.dialects.dialect import Dialect
 from phalanx.model.dialects.known import WITH_OBJECTS
 from phalanx.model.dialects.queues import QUEUE_DIALECTS, QueueDialect
 from phalanx.model.dialects.volcano import VOLCANO
+from phalanx.model.gangs import SubgroupSpec
 from phalanx.model.names import API_VERSION, tier_label, tier_name_label
 
 POD_GROUPS: Final = {dialect.kind: dialect for dialect in WITH_OBJECTS if dialect.kind != "PodGroup"}
@@ -50,11 +51,18 @@ def convert_queue(document: Document, dialect: QueueDialect, report: Report) -> 
 def convert_pod_group(document: Document, dialect: Dialect, inputs: Inputs, report: Report) -> Object:
     """The PodGroup of Phalanx with the same meaning."""
     written: Any = msgspec.convert(document.value, KINDS[dialect.kind].struct)
-    group = dialect.read(with_unknown_fields(written, document.value.get("spec")))
+    key = (namespace_of(document.value), written.metadata.name)
+    group = inputs.formed.get(key) if dialect is VOLCANO else None
+    group = group or dialect.read(with_unknown_fields(written, document.value.get("spec")))
     wrong, notes = list(_errors(group, dialect)), list[str]()
     wanted = replace(group.spec, disruption=_disruption(group, inputs, wrong, notes))
     if dialect is VOLCANO:
-        wanted = replace(wanted, topology=_topology_of_tiers(wanted.topology, inputs, wrong, notes))
+        wanted = replace(
+            wanted,
+            min_member=group.min_member,
+            topology=_topology_of_tiers(wanted.topology, inputs, wrong, notes),
+            sub_groups=tuple(_subgroup(part, inputs, wrong, notes) for part in group.subgroups),
+        )
     else:
         wrong += _unnamed(wanted, dialect, inputs.levels)
     spec = msgspec.to_builtins(wanted)
@@ -62,7 +70,7 @@ def convert_pod_group(document: Document, dialect: Dialect, inputs: Inputs, repo
         if dialect is not VOLCANO:
             _name_levels(part, inputs.levels)
         _drop_needless_preference(part, inputs)
-    if roles := _roles(group, dialect, namespace_of(document.value), inputs, wrong):
+    if roles := _roles(group, dialect, key[0], inputs):
         spec["roles"] = roles
     if dialect is VOLCANO and written.spec.min_task_member and not group.roles:
         notes.append(
@@ -70,8 +78,8 @@ def convert_pod_group(document: Document, dialect: Dialect, inputs: Inputs, repo
         )
     if group.min_resources:
         notes.append("spec.minResources: is left out, since only the pods of the minimum must fit")
-    report.wrong.extend(f"{document}: {error}" for error in wrong)
-    report.notes.extend(f"{document}: {note}" for note in notes)
+    report.wrong.extend(f"{document}: {error}" for error in dict.fromkeys(wrong))
+    report.notes.extend(f"{document}: {note}" for note in dict.fromkeys(notes))
     meta = document.value["metadata"]
     kept = {key: meta[key] for key in ("name", "namespace", "labels", "annotations") if key in meta}
     return {"apiVersion": API_VERSION, "kind": "PodGroup", "metadata": kept, "spec": spec}
@@ -84,8 +92,13 @@ def _errors(group: PodGroup, dialect: Dialect) -> Iterator[str]:
         yield "composite groups are not converted yet; create one PodGroup with spec.subGroups"
     elif not group.is_gang:
         yield "spec.schedulingPolicy.basic: is no gang; leave out the PodGroup and spec.schedulingGroup"
-    if group.policies:
-        yield "spec.subGroupPolicy: has no counterpart; name the subgroups in spec.subGroups and in the pods"
+
+
+def _subgroup(part: SubgroupSpec, inputs: Inputs, wrong: list[str], notes: list[str]) -> SubGroup:
+    """A subgroup of Volcano, which has no others inside."""
+    request = TopologyRequest(part.topology, part.required, part.preferred) if part.topology else None
+    topology = _topology_of_tiers(request, inputs, wrong, notes)
+    return SubGroup(name=part.name, min_member=part.min_member, topology=topology)
 
 
 def _disruption(group: PodGroup, inputs: Inputs, wrong: list[str], notes: list[str]) -> Disruption | None:
@@ -105,9 +118,7 @@ def _disruption(group: PodGroup, inputs: Inputs, wrong: list[str], notes: list[s
     return None if is_preemptible else Disruption(preemptible=False)
 
 
-def _roles(
-    group: PodGroup, dialect: Dialect, namespace: str, inputs: Inputs, wrong: list[str]
-) -> list[Object]:
+def _roles(group: PodGroup, dialect: Dialect, namespace: str, inputs: Inputs) -> list[Object]:
     """The minimums of tasks, and no minimum for other tasks of the pods in the input.
 
     In Volcano pods of any task count towards the minimum of the group. So each role may have as many members
@@ -116,10 +127,6 @@ def _roles(
     if not group.roles:
         return []
     others = inputs.tasks.get((dialect.name, namespace, group.name), frozenset())
-    if "" in others:
-        wrong.append(
-            "spec.minTaskMember: expected a task in each pod, found pods in the input that name none"
-        )
     rest = max(group.min_member - sum(role.min_member for role in group.roles), 0)
     found = [
         {"name": role.name, "count": role.count + rest, "minMember": role.min_member} for role in group.roles
@@ -194,6 +201,9 @@ def _topology_of_tiers(
         if soft is None:
             notes.append("spec.networkTopology: no level is preferred, since tier 1 has no name in the input")
         return TopologyRequest(name=topology.metadata.name, required=hard, preferred=soft)
+    if wanted.required is None:
+        notes.append("spec.networkTopology: is left out, since no level has the name of tier 1")
+        return None
     names = ", ".join(sorted(preferred if required is None else required)) or "the tierName of its HyperNodes"
     expected = "a Topology of Phalanx in the input that has a level with the name of the tier"
     wrong.append(f"spec.networkTopology: expected {expected}: {names}")

@@ -298,9 +298,9 @@ def _minimums(session: _Session, can_run: Callable[[Pod], bool]) -> dict[QueueNa
     """Per queue, the pods that each gang needs to reach its minimum, if possible those that can run."""
     found: dict[QueueName, list[_Waiting]] = {}
     for gang in session.waiting:
-        if not _is_known_infeasible(gang, session):
+        if session.objection(gang) is None and not _is_known_infeasible(gang, session):
             pods = pods_to_minimum(gang, can_run)
-            if pods and session.objection(gang) is None:
+            if pods:
                 found.setdefault(gang.queue, []).append(_Waiting(gang.created, pods))
     return found
 

@@ -6,7 +6,7 @@ They are ordered by importance: users see the first one first.
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
 
-from phalanx.limits import GANG_PROBLEMS_MAX
+from phalanx.limits import GANG_PROBLEMS_MAX, GANG_SHAPES_MAX
 from phalanx.model.api.kinds import KINDS
 from phalanx.model.conversion.cluster_objects import PriorityLevel, resolve
 from phalanx.model.conversion.min_resources import min_resources_problems
@@ -67,6 +67,7 @@ def _all_problems(
     if group is not None:
         yield from _mark_problems(active, group)
         yield from min_resources_problems(group.min_resources, group.min_member, members)
+    yield from _shape_count_problems(active)
     yield from _share_problems(active)
     yield from _own_problems(members)
 
@@ -180,6 +181,20 @@ def _subgroup_problems(active: list[Pod], subgroups: tuple[SubgroupSpec, ...]) -
                 f"{DIALECTS[pod.dialect].subgroup_field} of pod {pod.name} is {pod.subgroup!r}, {known}",
                 "Set the label to a subgroup of the PodGroup",
             )
+
+
+def _shape_count_problems(active: list[Pod]) -> Iterator[Objection]:
+    """A placement compares each shape of waiting members with every node."""
+    if len(active) <= GANG_SHAPES_MAX:
+        return
+    shapes = len({pod.shape.key for pod in active if pod.is_waiting})
+    if shapes > GANG_SHAPES_MAX:
+        yield Objection(
+            Reason.INVALID_OBJECT,
+            f"the waiting members differ in requests or constraints: {shapes} shapes, at most "
+            f"{GANG_SHAPES_MAX} are supported",
+            "Give members equal requests and constraints, or split the gang",
+        )
 
 
 def _share_problems(active: list[Pod]) -> Iterator[Objection]:

@@ -65,12 +65,28 @@ def read_gangs(key: GangKey, pods: Sequence[Pod], context: GangContext) -> tuple
     if context.group is not None and context.group.controller is not None:
         rejected = [pod for pod in members if not is_member(pod, context.group)]
         members = [pod for pod in members if is_member(pod, context.group)]
+    earlier = _of_earlier_steps(key, members)
+    members = [pod for pod in members if pod not in earlier] if earlier else members
     gangs = [_gang(key, tuple(members), context)] if members else []
+    gangs += [_alone(pod, context) for pod in earlier]
     if context.group is not None and not context.group.is_gang:
         gangs = [_single_gang(pod, context) for pod in members]
     gangs += [_rejected_gang(pod, context) for pod in rejected]
     ours = context.scheduler_name
     return tuple([gang for gang in gangs if any(pod.scheduler_name == ours for pod in gang.members)])
+
+
+def _of_earlier_steps(key: GangKey, members: Sequence[Pod]) -> list[Pod]:
+    """Members of a gang by label that had succeeded before any other member was created.
+
+    A workflow makes the pods of one step after those of another. Owners of kinds that are read say how many
+    pods must succeed in all: there these are members of one gang.
+    """
+    first = members[0].controller if members else None
+    if key.kind is not GangKind.LABEL or (first is not None and first.workload):
+        return []
+    begins = min([pod.created for pod in members if pod.ran is None], default=0)
+    return [pod for pod in members if pod.ran is not None and pod.ran[1] <= begins]
 
 
 def _rank(pod: Pod) -> tuple[int, bool, int, int, str, str]:
@@ -142,6 +158,12 @@ def _single_gang(pod: Pod, context: GangContext) -> Gang:
     return _gang(key, (pod,), structs.replace(context, group=group, record=None))
 
 
+def _alone(pod: Pod, context: GangContext) -> Gang:
+    """A gang of one, of which no PodGroup says anything."""
+    key = GangKey(GangKind.POD, pod.namespace, pod.uid)
+    return _gang(key, (pod,), structs.replace(context, group=None, record=None))
+
+
 def _hints(own: Iterable[str], members: Sequence[Pod], group: PodGroup | None) -> tuple[str, ...]:
     """Fields that do not count as they are written, each once: those of the gang, those of its PodGroup, and
     those of members with the first pod that has them."""
@@ -197,8 +219,7 @@ def _rejected_gang(pod: Pod, context: GangContext) -> Gang:
     assert group is not None
     assert group.controller is not None
     owner = f"{group.controller.kind} {group.controller.name}"
-    key = GangKey(GangKind.POD, pod.namespace, pod.uid)
-    alone = _gang(key, (pod,), structs.replace(context, group=None, record=None))
+    alone = _alone(pod, context)
     problem = Objection(
         Reason.NOT_A_MEMBER,
         f"PodGroup {group.name} belongs to {owner}, which does not own pod {pod.name}",

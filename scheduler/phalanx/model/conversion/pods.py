@@ -29,6 +29,7 @@ from phalanx.model.names import (
     ANNOTATION_CHARGED_QUEUE,
     KAI_QUEUE_LABEL,
     KUBERNETES_SCHEDULER,
+    LABEL_GANG,
     LABEL_MIN_MEMBER,
     LABEL_POD_GROUP,
     LABEL_QUEUE,
@@ -98,7 +99,7 @@ def read_pod(
         running_since=seconds(status.start_time) if status.phase == PodPhase.RUNNING else 0,
         ran=read_run(status),
         device=read_device(shape.requests, meta.annotations) if spec.node_name else None,
-        problems=tuple(_problems(written, classes, dialect)),
+        problems=(*_problems(written, classes, dialect), *_gang_label_problems(written, group, kinds)),
         labels=own_labels[0],
         per_pod_labels=own_labels[1],
         annotations=_annotations(meta.annotations, annotation_keys) if annotation_keys else (),
@@ -223,6 +224,21 @@ def _problems(pod: core.Pod, classes: Mapping[str, PriorityLevel], dialect: Dial
         yield from _min_member_problems(pod)
     if dialect.unsupported is not None:
         yield from _unsupported(dialect.unsupported(pod))
+
+
+def _gang_label_problems(pod: core.Pod, group: str | None, kinds: WorkloadKinds) -> Iterator[Objection]:
+    """The label that makes a gang of a workload, on a pod whose owner does not say how many pods it has."""
+    labels = pod.metadata.labels
+    if labels.get(LABEL_GANG, "false") == "false" or group or LABEL_MIN_MEMBER in labels:
+        return
+    controller = controller_of(pod.metadata.owner_references, labels, kinds)
+    if controller is not None and not controller.workload:
+        yield Objection(
+            Reason.INCONSISTENT_GANG,
+            f"label {LABEL_GANG}: the kind {controller.kind} of its owner does not say how many pods start "
+            "together",
+            f"Set the label {LABEL_MIN_MEMBER} to this number, or create a PodGroup",
+        )
 
 
 def _min_member_problems(pod: core.Pod) -> Iterator[Objection]:

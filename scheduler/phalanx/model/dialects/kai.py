@@ -33,8 +33,8 @@ from phalanx.model.names import LABEL_QUEUE, kai_topology
 from phalanx.model.reasons import UNSCHEDULABLE, Objection, Reason
 
 _GROUP: Final = "pod-group-name"
-_SUBGROUP: Final = "kai.scheduler/subgroup-name"
-_NODE_POOL: Final = "kai.scheduler/node-pool"
+SUBGROUP: Final = "kai.scheduler/subgroup-name"
+NODE_POOL: Final = "kai.scheduler/node-pool"
 _DEFAULT_NODE_POOL: Final = "default"
 
 _PREEMPTIBLE: Final = "preemptible"
@@ -155,8 +155,8 @@ def _unsupported(written: KaiPodGroup) -> Iterator[str]:
         yield "spec.stalenessGracePeriod"
     yield from _unsupported_topologies(spec)
     yield from _unsupported_of_subgroups(spec)
-    if written.metadata.labels.get(_NODE_POOL):
-        yield f"metadata.labels[{_NODE_POOL}]"
+    if written.metadata.labels.get(NODE_POOL):
+        yield f"metadata.labels[{NODE_POOL}]"
 
 
 def _unsupported_topologies(spec: KaiPodGroupSpec) -> Iterator[str]:
@@ -186,8 +186,8 @@ def _unsupported_of_subgroups(spec: KaiPodGroupSpec) -> Iterator[str]:
 def refused_of_pod(pod: Pod) -> Iterator[str]:
     """The annotations and labels of the pod that are not supported."""
     yield from refused_annotations(pod.metadata.annotations, _REFUSED_OF_PODS)
-    if pod.metadata.labels.get(_NODE_POOL):
-        yield f"metadata.labels[{_NODE_POOL}]"
+    if pod.metadata.labels.get(NODE_POOL):
+        yield f"metadata.labels[{NODE_POOL}]"
 
 
 def _group_of(pod: Pod) -> str:
@@ -195,7 +195,7 @@ def _group_of(pod: Pod) -> str:
 
 
 def _subgroup_of(pod: Pod) -> str:
-    return pod.metadata.labels.get(_SUBGROUP, "")
+    return pod.metadata.labels.get(SUBGROUP, "")
 
 
 # --- status -------------------------------------------------------------------------------------------------
@@ -210,7 +210,7 @@ def _wanted_status(reported: ReportedGang, group: KaiPodGroup) -> StatusWrite | 
         return None
     wanted = KaiSchedulingCondition(
         type=_UNSCHEDULABLE_ON_NODE_POOL,
-        node_pool=group.metadata.labels.get(_NODE_POOL) or _DEFAULT_NODE_POOL,
+        node_pool=group.metadata.labels.get(NODE_POOL) or _DEFAULT_NODE_POOL,
         reason=UNSCHEDULABLE,
         message=reported.message,
         reasons=({"reason": reported.reason, "message": reported.message},),
@@ -243,7 +243,7 @@ KAI: Final = Dialect(
     group_of=_group_of,
     group_annotations=(_GROUP,),
     read=read_kai_pod_group,
-    subgroup_field=f"label {_SUBGROUP}",
+    subgroup_field=f"label {SUBGROUP}",
     subgroup_of=_subgroup_of,
     unsupported=refused_of_pod,
     status=StatusRules(wanted=_wanted_status),

@@ -21,7 +21,7 @@ from phalanx.model.conversion.nodes import read_capacity
 from phalanx.model.conversion.queues import read_queue
 from phalanx.model.gpu_shares import GPU_MEMORY, GPU_SHARE, WHOLE_DEVICE
 from phalanx.model.names import API_GROUP
-from phalanx.model.queues import Queue, QueueState
+from phalanx.model.queues import Backfill, Queue, QueueState
 from phalanx.model.reasons import Objection, Reason
 from phalanx.model.resources import capacity_amount
 
@@ -104,6 +104,9 @@ _VOLCANO_ROOT: Final = "root"
 _HIERARCHY: Final = ("volcano.sh/hierarchy", "volcano.sh/hierarchy-weights")
 """Annotations by which the plugin drf shares by a tree of its own."""
 
+_FIFO: Final = "fifo"
+"""The strategy in which no gang overtakes one that does not fit."""
+
 _OPEN: Final = ("", "Open")
 _CLOSED: Final = ("Closing", "Closed")
 
@@ -115,6 +118,16 @@ def _volcano(written: VolcanoQueue) -> MappedQueue:
     deserved = _amounts(spec.deserved, "spec.deserved", problems)
     reserved = _amounts(reserved, "spec.guarantee.resource", problems)
     notes = ["spec.guarantee.resource: is lent while the queue does not use it"] if reserved else []
+    notes += [
+        f"metadata.annotations[{key}]: is left out, spec.parent and spec.weight count"
+        for key in _HIERARCHY
+        if written.metadata.annotations.get(key)
+    ]
+    if spec.dequeue_strategy == _FIFO:
+        notes.append(
+            "spec.dequeueStrategy: fifo reserves a start for the first gang;"
+            " gangs that do not delay it may start before it"
+        )
     if spec.weight == 0:
         notes.append("spec.weight: 0 counts as 1, a share of nothing has no counterpart")
     problems += [_unsupported(path, QueueDialectName.VOLCANO) for path in _unsupported_of_volcano(written)]
@@ -124,6 +137,7 @@ def _volcano(written: VolcanoQueue) -> MappedQueue:
         guarantee=_at_most(_larger(deserved, reserved), capability, notes),
         limit=capability,
         priority=spec.priority or None,
+        backfill=Backfill.EASY.value if spec.dequeue_strategy == _FIFO else None,
         state=QueueState.CLOSED.value if written.status.state in _CLOSED else None,
         reclaim=Reclaim(min_runtime=_NEVER) if spec.reclaimable is False else None,
     )
@@ -132,7 +146,7 @@ def _volcano(written: VolcanoQueue) -> MappedQueue:
 
 def _unsupported_of_volcano(written: VolcanoQueue) -> Iterator[str]:
     spec, state = written.spec, written.status.state
-    if spec.dequeue_strategy not in ("", "traverse"):
+    if spec.dequeue_strategy not in ("", "traverse", _FIFO):
         yield f"spec.dequeueStrategy: {spec.dequeue_strategy}"
     if spec.affinity:
         yield "spec.affinity"
@@ -140,7 +154,6 @@ def _unsupported_of_volcano(written: VolcanoQueue) -> Iterator[str]:
         yield "spec.extendClusters"
     if spec.type:
         yield "spec.type"
-    yield from (f"metadata.annotations[{key}]" for key in _HIERARCHY if written.metadata.annotations.get(key))
     if state not in (*_OPEN, *_CLOSED):
         yield f"status.state: {state}"
     yield from written.unknown_fields
@@ -227,9 +240,10 @@ def _kai(written: KaiQueue) -> MappedQueue:
     weight = _weight(parts, problems, notes)
     reclaim = _duration(spec.reclaim_min_runtime, "spec.reclaimMinRuntime", problems)
     preempt = _duration(spec.preempt_min_runtime, "spec.preemptMinRuntime", problems)
-    unsupported = ["spec.preemptMinRuntime"] if preempt else []
-    unsupported += [*_unsupported_lending(parts), *written.unknown_fields]
-    problems += [_unsupported(path, QueueDialectName.KAI) for path in unsupported]
+    if preempt:
+        notes.append("spec.preemptMinRuntime: is left out; PodGroups may ask for disruption.minRuntime")
+    notes += [f"{path}: is left out, all of the quota is lent" for path in _lending_limits(parts)]
+    problems += [_unsupported(path, QueueDialectName.KAI) for path in written.unknown_fields]
     mapped = QueueSpec(
         parent=spec.parent_queue or None,
         weight=weight,
@@ -279,14 +293,17 @@ def _weight(parts: Mapping[str, KaiQueueResource], problems: list[Objection], no
     if weight == 0:
         notes.append("spec.resources: overQuotaWeight 0 counts as 1, a share of nothing has no counterpart")
         return 1
-    if not 0 < weight <= _WEIGHT_MAX or weight != int(weight):
-        expected = f"a whole overQuotaWeight up to {_WEIGHT_MAX}"
+    if not 0 < weight <= _WEIGHT_MAX:
+        expected = f"an overQuotaWeight up to {_WEIGHT_MAX}"
         problems.append(_invalid(f"spec.resources: expected {expected}, found {weight:g}"))
         return None
-    return int(weight)
+    whole = max(round(weight), 1)
+    if whole != weight:
+        notes.append(f"spec.resources: overQuotaWeight {weight:g} counts as {whole}, a whole number")
+    return whole
 
 
-def _unsupported_lending(parts: Mapping[str, KaiQueueResource]) -> Iterator[str]:
+def _lending_limits(parts: Mapping[str, KaiQueueResource]) -> Iterator[str]:
     """A bound on what is lent, unless it is all of the quota."""
     for name, part in parts.items():
         if part.lending_limit is not None and not 0 <= part.quota <= part.lending_limit:

@@ -40,14 +40,17 @@ from phalanx.model.pods import PodPhase
 from phalanx.model.reasons import Objection, Reason
 
 _GROUP: Final = "scheduling.k8s.io/group-name"
-_TASK: Final = "volcano.sh/task-spec"
+TASK: Final = "volcano.sh/task-spec"
 
 _PREEMPTABLE: Final = "volcano.sh/preemptable"
 _COOLDOWN: Final = "volcano.sh/cooldown-time"
-_MARKS: Final = (_PREEMPTABLE, _COOLDOWN)
+MARKS: Final = (_PREEMPTABLE, _COOLDOWN)
 """Annotations or labels, of pods and of PodGroups. Volcano's controllers write them on both."""
 
-_REFUSED: Final = (
+DEFAULT_MARKS: Final = {_PREEMPTABLE: "true"}
+"""What a mark that nobody writes means here."""
+
+REFUSED: Final = (
     "volcano.sh/revocable-zone",
     "volcano.sh/sla-waiting-time",
     "sla-waiting-time",
@@ -58,7 +61,7 @@ _REFUSED: Final = (
 )
 """Annotations of a PodGroup that plugins of Volcano read."""
 
-_REFUSED_OF_PODS: Final = (
+REFUSED_OF_PODS: Final = (
     "volcano.sh/revocable-zone",
     "volcano.sh/numa-topology-policy",
     "volcano.sh/task-priority",
@@ -110,7 +113,7 @@ def read_volcano_pod_group(written: VolcanoPodGroup) -> PodGroup:
         roles=roles,
         policies=tuple(_policy(policy, wrong) for policy in spec.sub_group_policy),
         allows_other_roles=True,
-        marks={key: value for key in _MARKS if (value := _mark(meta, key)) is not None},
+        marks={key: value for key in MARKS if (value := _mark(meta, key)) is not None},
         min_resources=read_min_resources(spec.min_resources or {}, wrong),
         started_at=_started_at(written.status),
         resource_version=meta.resource_version,
@@ -137,7 +140,7 @@ def _queue(written: VolcanoPodGroup) -> str | None:
 
 
 def _disruption(written: VolcanoPodGroup, wrong: list[str]) -> Disruption | None:
-    preemptible, cooldown = (_mark(written.metadata, key) for key in _MARKS)
+    preemptible, cooldown = (_mark(written.metadata, key) for key in MARKS)
     if preemptible is not None and preemptible not in ("true", "false"):
         wrong.append(f"metadata.annotations[{_PREEMPTABLE}]: expected true or false")
     if cooldown is not None and duration_ms(cooldown) is None:
@@ -206,7 +209,7 @@ def _unsupported(written: VolcanoPodGroup) -> Iterator[str]:
         yield from _unsupported_of_topology(f"{path}.networkTopology", policy.network_topology)
         if not policy.match_label_keys:
             yield f"{path} without matchLabelKeys"
-    yield from refused_annotations(written.metadata.annotations, _REFUSED)
+    yield from refused_annotations(written.metadata.annotations, REFUSED)
 
 
 def _unsupported_of_topology(path: str, topology: NetworkTopology | None) -> Iterator[str]:
@@ -221,22 +224,22 @@ def _unsupported_of_topology(path: str, topology: NetworkTopology | None) -> Ite
 
 
 def _unsupported_of_pod(pod: Pod) -> Iterator[str]:
-    return refused_annotations(pod.metadata.annotations, _REFUSED_OF_PODS)
+    return refused_annotations(pod.metadata.annotations, REFUSED_OF_PODS)
 
 
 def _marks_of(pod: Pod) -> Mapping[str, str]:
     """Without what is the default."""
-    found = {key: value for key in _MARKS if (value := _mark(pod.metadata, key)) is not None}
-    return {key: value for key, value in found.items() if (key, value) != (_PREEMPTABLE, "true")}
+    found = {key: value for key in MARKS if (value := _mark(pod.metadata, key)) is not None}
+    return {key: value for key, value in found.items() if value != DEFAULT_MARKS.get(key)}
 
 
 def _group_of(pod: Pod) -> str:
     return pod.metadata.annotations.get(_GROUP, "")
 
 
-def _task_of(pod: Pod) -> str:
+def task_of(pod: Pod) -> str:
     meta = pod.metadata
-    return meta.annotations.get(_TASK) or meta.labels.get(_TASK, "")
+    return meta.annotations.get(TASK) or meta.labels.get(TASK, "")
 
 
 # --- status -------------------------------------------------------------------------------------------------
@@ -316,7 +319,7 @@ VOLCANO: Final = Dialect(
     group_of=_group_of,
     group_annotations=(_GROUP,),
     read=read_volcano_pod_group,
-    role_of=_task_of,
+    role_of=task_of,
     marks_of=_marks_of,
     unsupported=_unsupported_of_pod,
     status=StatusRules(wanted=_wanted_status, subresource=""),
