@@ -198,7 +198,7 @@ def test_no_eligible_node() -> None:
 
 def test_nodes_unavailable() -> None:
     """The relaxation ignores cordons, faults with their taints, and an unknown topology."""
-    not_ready = Taint("node.kubernetes.io/not-ready", TaintEffect.NO_SCHEDULE)
+    not_ready = Taint("node.kubernetes.io/not-ready", TaintEffect.NO_SCHEDULE, is_state=True)
     scenario = (
         Scenario("rack").nodes("a", 2, gpu=8, within="a").nodes("b", 2, gpu=8, cordoned=True, within="a")
     )
