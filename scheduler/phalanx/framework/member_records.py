@@ -151,7 +151,6 @@ def review(
             evicted=tuple(uid for uid in seen.evicted if uid in gang.by_uid and uid not in dropped),
             dropped=tuple(sorted(uid for uid in dropped if _is_there_without_node(gang, uid))),
             awaited=tuple(awaited.items()),
-            has_launched=seen.has_launched,
         ),
     )
 
