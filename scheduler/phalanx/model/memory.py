@@ -330,8 +330,8 @@ class Memory(Struct, frozen=True):
     is written may be older."""
 
     seen_members: Mapping[GangId, SeenMembers] = {}
-    """What is known of members beside the records. Lost: a member that was moved to another gang, or whose
-    bind has failed, then counts as lost; and lost members are awaited from then on."""
+    """What is known of members beside the records. Lost: a member whose bind has failed then counts as
+    lost; and lost members are awaited from then on."""
 
     avoided: Mapping[GangId, Mapping[NodeName, Avoided]] = {}
     """Nodes on which a gang failed. Rebuilt from failed pods that still exist."""
