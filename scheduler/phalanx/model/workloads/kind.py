@@ -67,8 +67,10 @@ class RolePaths(Struct, frozen=True, forbid_unknown_fields=True, rename="camel")
     pods: str = ""
     """How many pods each of them has at the same time."""
 
-    missing: int = 1
-    """How many, if no number is written at `pods`."""
+    missing: int | None = None
+    """How many, if no number is written at `pods`; `owners` and `hosts` are then 1, and `at` may lead to
+    nothing. Without it an object of a configured kind must have them all: a path with an error in it would
+    let its gang start in parts."""
 
     least: str = ""
     """How many it always has, if an autoscaler decides on the others; `pods` counts if it is more."""
