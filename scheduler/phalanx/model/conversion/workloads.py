@@ -143,7 +143,7 @@ def _nothing_at(name: str, what: str, kind: WorkloadKind) -> Objection:
     return Objection(
         Reason.INVALID_OBJECT,
         f"{name} has no {what}, which the configuration of {kind.kind} names",
-        f"Write it, or correct the path, or set missing in the configuration if a {kind.kind} may leave it out",
+        f"Write it, or correct the path, or configure missing if a {kind.kind} may leave it out",
     )
 
 
@@ -211,7 +211,7 @@ def _role(paths: RolePaths, find: Find, *, one_first: bool) -> WorkloadRole:
     hosts = _or_one(_whole(find(paths.hosts)))
     least = _whole(find(paths.least)) or 0
     written = _whole(find(paths.pods))
-    pods = max((_or_one(paths.missing) if written is None else written) - paths.including, 0)
+    pods = max((paths.pods_if_missing if written is None else written) - paths.including, 0)
     return WorkloadRole(
         name=str(find(paths.name) or paths.called),
         owners=_or_one(_whole(find(paths.owners))),

@@ -109,6 +109,11 @@ class RolePaths(Struct, frozen=True, forbid_unknown_fields=True, rename="camel")
     depends_on: str = ""
     """If this is present and not empty, the role is created after others."""
 
+    @property
+    def pods_if_missing(self) -> int:
+        """How many pods each owner has, if no number is written."""
+        return 1 if self.missing is None else self.missing
+
 
 class WorkloadKind(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
     """A kind of objects that own pods, directly or through other owners, and whose pods are one gang."""
