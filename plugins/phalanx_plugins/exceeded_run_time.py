@@ -15,7 +15,7 @@ from phalanx.model.gangs import Gang
 
 
 class ExceededRunTime(Plugin):
-    """Memory says which gangs were placed in this way; a new leader does not know it."""
+    """Memory says which gangs were placed in this way; a new leader reads it from their records."""
 
     name = "exceeded-run-time"
 

@@ -17,6 +17,7 @@ from phalanx.actions import (
 from phalanx.actions.backlog.backlogs import Backlogs
 from phalanx.actions.context import Cycle
 from phalanx.actions.nodes.node_classes import ClassTableCache
+from phalanx.actions.reservations import overdue
 from phalanx.framework.config import ActionName, SchedulerConfig
 from phalanx.framework.session import Session
 from phalanx.framework.session_cache import SessionCache
@@ -62,6 +63,7 @@ class Engine:
     def decide(self, snapshot: Snapshot) -> CycleResult:
         """Compute one cycle. Raises ConfigError if the configuration names a plugin that does not exist."""
         laps = _Laps(self._seconds)
+        snapshot = overdue.restored(snapshot)
         backlog = self.backlogs.begin(snapshot)
         gangs = self.backlogs.visible_gangs(backlog)
         session = Session(snapshot, self.config, cache=self.session_cache, gangs=gangs)

@@ -169,15 +169,44 @@ def test_members_whose_binds_failed_beside_others_are_placed_with_them() -> None
     assert causes(decide(with_rival(scenario))) == [("g", "start")]
 
 
-def test_a_member_that_moved_to_another_gang_is_not_lost() -> None:
-    """Its pod still is on its node. The gang that it moved to has no record of it."""
+@pytest.mark.parametrize("forgotten", [False, True])
+def test_a_member_that_moved_to_another_gang_is_not_lost(*, forgotten: bool) -> None:
+    """Its pod still is on its node. The gang that it moved to has no record of it.
+
+    The same if it moved before this leader came.
+    """
     scenario = started(2).nodes("n", 3, gpu=8)
     first, moved = scenario.members("g")
     scenario.gang("new", 1, min=2, gpu=8, queue="a", record=None)
     waiting = scenario.members("new")[0]
     scenario.change("new", members=(moved, waiting), record=None)
     scenario.change("g", members=(first, fresh(moved, "again")))
+    scenario.memory = Memory() if forgotten else scenario.memory
     assert causes(decide(with_rival(scenario))) == [("rival", "start")]
+    assert scenario.memory.records[G].placed[0].bound == 1
+
+
+@pytest.mark.parametrize("record", [True, False])
+def test_a_new_leader_takes_no_other_gang_for_a_moved_member(*, record: bool) -> None:
+    """Gangs that run as they are recorded, and pods that were there with their PodGroups, were not moved."""
+    scenario = recreate(started()).nodes("m", 2, gpu=8).pod("single", gpu=8, on=("m-0",))
+    if record:
+        scenario.gang("other", 1, gpu=8, queue="a", on=["m-1"])
+    else:
+        scenario.gang("other", 1, gpu=8, queue="a", on=["m-1"], created=0, record=None)
+    scenario.memory = Memory()
+    assert causes(decide(with_rival(scenario))) == [("g", "replace")]
+
+
+def test_a_moved_member_counts_for_one_loss() -> None:
+    scenario = started(3).nodes("n", 3, gpu=8)
+    first, second, moved = scenario.members("g")
+    scenario.gang("new", 1, min=2, gpu=8, queue="a", record=None)
+    scenario.change("new", members=(moved, scenario.members("new")[0]), record=None)
+    scenario.change("g", members=(first, fresh(second, "two"), fresh(moved, "three")))
+    scenario.memory = Memory()
+    assert causes(decide(with_rival(scenario))) == [("g", "replace")]
+    assert scenario.memory.records[G].placed[0].bound == 2
 
 
 def test_a_running_member_with_another_role_is_not_lost() -> None:

@@ -127,6 +127,29 @@ def test_an_init_container_counts_only_if_the_configuration_names_it(
     assert decided.nodes("g") == ["spare-0"]
 
 
+@pytest.mark.parametrize(
+    ("own", "parent", "counts"),
+    [
+        (None, None, False),
+        (("preflight",), None, True),
+        (None, ("preflight",), True),
+        ((), ("preflight",), False),
+        (("setup",), ("preflight",), False),
+    ],
+)
+def test_an_init_container_counts_if_its_queue_names_it(
+    own: tuple[str, ...] | None, parent: tuple[str, ...] | None, *, counts: bool
+) -> None:
+    scenario = failed_once(PodFailure.INIT_CONTAINER)
+    scenario.queue("top", preflight_containers=parent).queue("team", parent="top", preflight_containers=own)
+    members = [
+        replace(pod, failed_init="preflight") if pod.phase is PodPhase.FAILED else pod
+        for pod in scenario.members("g")
+    ]
+    decided = scenario.change("g", members=tuple(members), queue="team").decide(HOURLY)
+    assert dict(decided.result.stats.failure_scores) == ({"n-0": 1000} if counts else {})
+
+
 @holds(25)
 @given(
     failures=st.lists(

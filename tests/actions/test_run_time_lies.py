@@ -15,6 +15,7 @@ from phalanx.model.api.pod_groups import Disruption
 from phalanx.model.memory import Memory
 from phalanx.model.names import GangId
 from phalanx.model.queues import Backfill
+from phalanx.model.records import digest_of
 from phalanx.model.resources import GPU
 
 from tests.actions.timeline import Timeline, Work
@@ -113,11 +114,40 @@ def test_fair_shares_do_not_protect_it_in_another_queue() -> None:
     assert first_eviction(timeline) == (51, ["late-0"])
 
 
-def test_a_new_leader_evicts_nobody_for_it() -> None:
+@pytest.mark.parametrize(
+    ("killed", "back", "minute"), [(10, 11, 51), (40, 40, 51), (49, 55, 56), (50, 80, 81)]
+)
+def test_a_new_leader_evicts_it_too(killed: int, back: int, minute: int) -> None:
+    """It reads the records. If the maximum has passed by then, it gives notice first."""
     timeline = before_reserved(Work("late", 1, 8, max=49))
-    timeline.minute = 40
+    timeline.minute = killed
     timeline.step()
     timeline.scenario.memory = Memory()
+    timeline.minute = back - 1
+    assert first_eviction(timeline) == (minute, ["late-0"])
+
+
+def test_the_record_names_no_other_gang() -> None:
+    timeline = before_reserved(Work("late", 1, 8, max=49))
+    record = timeline.scenario.memory.records[GangId("gang-late")].let_in
+    assert record is not None
+    assert record.before == (digest_of(GangId("gang-big")),)
+
+
+def test_the_record_is_cleared_when_nobody_waits_for_it() -> None:
+    timeline = before_reserved(Work("late", 1, 8, max=49))
+    timeline.scenario.remove("big")
+    timeline.step()
+    assert timeline.scenario.memory.records[GangId("gang-late")].let_in is None
+
+
+def test_a_new_leader_evicts_nobody_who_was_there_before() -> None:
+    """The record is about the starts that were reserved then, and not about later ones."""
+    timeline = before_reserved(Work("late", 1, 8, max=49))
+    timeline.scenario.memory = Memory()
+    timeline.scenario.remove("big")
+    timeline.minute = 40
+    timeline.add(Work("new", 2, 8, max=10, arrives=41))
     assert first_eviction(timeline) is None
 
 

@@ -4,6 +4,8 @@ The oracle counts the pods that fit each domain from the nodes as they are writt
 one node, so that a rack fits a subgroup if its node has as many GPUs free as the pods request together.
 """
 
+from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 from hypothesis import given
@@ -13,6 +15,7 @@ from phalanx.cli.manifests.documents import Document
 from phalanx.cli.manifests.read import read_documents
 from phalanx.cli.static_cluster import StaticCluster, run_until_stable
 from phalanx.framework.config import SchedulerConfig
+from phalanx.model.decisions import CycleResult
 
 from tests.examples import holds
 
@@ -75,6 +78,11 @@ def pod(name: str, gpus: int, *, node: str = "", subgroup: str = "") -> dict[str
 
 
 def placed(cluster: Cluster, group: dict[str, Any], pods: list[dict[str, Any]]) -> dict[str, str]:
+    results = decided(cluster, group, pods)
+    return {bind.name: bind.node for result in results for each in result.placements for bind in each.binds}
+
+
+def decided(cluster: Cluster, group: dict[str, Any], pods: list[dict[str, Any]]) -> Sequence[CycleResult]:
     written = {"apiVersion": PHALANX, "kind": "PodGroup", "metadata": {"name": "g"}, "spec": group}
     objects = [*cluster.objects(), written, *pods]
     documents = [Document("input", number, value) for number, value in enumerate(objects)]
@@ -82,7 +90,7 @@ def placed(cluster: Cluster, group: dict[str, Any], pods: list[dict[str, Any]]) 
     results, _ = run_until_stable(
         StaticCluster(read_documents(documents).objects, config=config, now=0), config
     )
-    return {bind.name: bind.node for result in results for each in result.placements for bind in each.binds}
+    return results
 
 
 @st.composite
@@ -127,3 +135,49 @@ def test_inside_the_fullest_zone_a_nested_subgroup_gets_the_fullest_rack(
         assert sum(fitting[used]) == min(map(sum, fitting.values()))
         first = free[found["a0"]]
         assert first == min(amount for amount in fitting[used] if amount >= count)
+
+
+@holds(60)
+@given(
+    st.lists(st.integers(0, SIZE), min_size=1, max_size=4).map(tuple),
+    st.lists(st.integers(1, 3), min_size=1, max_size=4),
+    st.sampled_from(["required", "preferred"]),
+)
+def test_several_subgroups_get_the_racks_of_the_least_capacity_together(
+    used: tuple[int, ...], sizes: list[int], kind: str
+) -> None:
+    """Each subgroup counts the free GPUs of its rack; the oracle tries every choice of racks."""
+    names = "abcd"[: len(sizes)]
+    subgroups = [
+        {"name": name, "minMember": size, "topology": {kind: "rack"}}
+        for name, size in zip(names, sizes, strict=True)
+    ]
+    pods = [
+        pod(f"{name}{place}", 1, subgroup=name)
+        for name, size in zip(names, sizes, strict=True)
+        for place in range(size)
+    ]
+    cluster = Cluster((used,))
+    free = cluster.free()
+    sums = [
+        sum(free[rack] for rack in racks)
+        for racks in product(free, repeat=len(sizes))
+        if all(
+            sum(size for size, at in zip(sizes, racks, strict=True) if at == rack) <= free[rack]
+            for rack in free
+        )
+    ]
+    results = decided(cluster, {"subGroups": subgroups}, pods)
+    certificates = [each.certificate for result in results for each in result.placements]
+    if kind == "required" and not sums:
+        assert certificates == []
+    elif sums:
+        (certificate,) = certificates
+        assert certificate is not None
+        assert certificate.proven
+        reached = dict(zip(certificate.terms, certificate.objective, strict=True))
+        assert reached["subgroup-tightness:rack"] == min(sums)
+        binds = [bind for result in results for each in result.placements for bind in each.binds]
+        assert sum(
+            free[rack] for rack in {(bind.name[0], bind.node): bind.node for bind in binds}.values()
+        ) == min(sums)

@@ -15,7 +15,7 @@ from tests.certificates.search import placements, respects_rules
 from tests.certificates.terms import Step, Terms
 
 CONFIG = SchedulerConfig()
-LAST = ("tightness:", "fragments")
+LAST = ("tightness:", "subgroup-tightness:", "fragments")
 
 
 class Checked(Struct, frozen=True):

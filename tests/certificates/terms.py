@@ -60,6 +60,8 @@ class Step:
         if deepest and not self.is_single_of_fragmentation:
             name = self.case.levels[deepest - 1][0]
             found[f"tightness:{name}"] = self._tightness(placed, deepest)
+        if not self.is_single_of_fragmentation:
+            found |= self._tightness_of_subgroups(placed)
         if self.is_single_of_fragmentation:
             found["fragments"] = sum(fragments(self.before, one.pod, one.node) for one in placed)
         return found
@@ -207,8 +209,26 @@ class Step:
         """Whether a pod is in a subgroup or in one inside it."""
         return subgroup in inside(self.gang, pod.kind.subgroup)
 
-    def _tightness(self, placed: Iterable[Located], level: int) -> int:
-        new = self._spanned(placed, level) - self._spanned((), level)
+    def _tightness_of_subgroups(self, placed: Sequence[Located]) -> Terms:
+        """The capacity of the new domains of each subgroup, on its narrowest level, by level."""
+        found: dict[int, int] = {}
+        for one in self.gang.subgroups:
+            names = [name for name in (one.required, one.preferred) if name and not one.topology]
+            asked = [depth(self.case, name) for name in names]
+            if not asked or not any(self.is_inside(pod, one.name) for pod in self.pods):
+                continue
+            level = max(asked)
+            here = [at for at in placed if self.is_inside(at.pod, one.name)]
+            members = [at for at in self.members if self.is_inside(at.pod, one.name)]
+            found[level] = found.get(level, 0) + self._tightness(here, level, members)
+        return {
+            f"subgroup-tightness:{self.case.levels[level - 1][0]}": found[level] for level in sorted(found)
+        }
+
+    def _tightness(
+        self, placed: Iterable[Located], level: int, members: Sequence[Located] | None = None
+    ) -> int:
+        new = self._spanned(placed, level, members) - self._spanned((), level, members)
         return sum(
             self._capacities[node.name] for node in self.case.nodes if self.new_domain(node, level) in new
         )

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from phalanx.kube.limits import RECORDS_BYTES_MAX
 from phalanx.model.names import GangId
-from phalanx.model.records import GangRecord, PlacedMembers
+from phalanx.model.records import GangRecord, LetInRecord, PlacedMembers
 from phalanx.model.stored_records import (
     ABOUT,
     RecordDocument,
@@ -42,6 +42,14 @@ records = st.builds(
     queued_since=st.integers(0, 1 << 31),
     placed=st.lists(members, max_size=3).map(tuple),
     finishing_since=st.integers(0, 1 << 31),
+    has_launched=st.booleans(),
+    let_in=st.none()
+    | st.builds(
+        LetInRecord,
+        ends=st.integers(1, 1 << 31),
+        before=st.lists(st.just("0f4a4c2b6d8e9f10"), min_size=1, max_size=3).map(tuple),
+        is_start=st.booleans(),
+    ),
 )
 contents = st.dictionaries(
     st.sampled_from(NAMESPACES),

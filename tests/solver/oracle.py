@@ -241,6 +241,7 @@ def _objective(problem: PlacementProblem, placement: Placement) -> tuple[int, ..
         )
         terms.append(of_nodes + sum(_cost_of_pairs(problem, placement, rule) for rule in prefers))
     terms.extend(_opened_capacity(problem, placement))
+    terms.extend(_capacity_of_subgroups(problem, placement))
     return tuple(terms)
 
 
@@ -311,6 +312,36 @@ def _opened_capacity(problem: PlacementProblem, placement: Placement) -> list[in
         for name, index in _nodes(problem)
     }
     return [sum(capacities[domain] for domain in _opened(problem, placement, problem.anchors, level))]
+
+
+def _capacity_of_subgroups(problem: PlacementProblem, placement: Placement) -> list[int]:
+    """Per level, the capacity of the domains that each subgroup opens on the deepest level it names."""
+    if not any(group.subgroup_capacities for group in problem.classes):
+        return []
+    named: dict[str, list[int]] = {}
+    for rule in problem.rules:
+        if isinstance(rule, SubgroupDomain | SubgroupSegments | SubgroupFewest):
+            named.setdefault(rule.subgroup, []).append(problem.levels.index(rule.level))
+    found: dict[int, int] = {}
+    for subgroup, levels in named.items():
+        if not any(subgroup in role.subgroups for role in problem.roles):
+            continue
+        level = max(levels)
+        inside = tuple(
+            counts
+            for role, counts in zip(problem.roles, placement, strict=True)
+            if subgroup in role.subgroups
+        )
+        capacities = {
+            _domain(problem.classes[index].path, name, level): amount
+            for name, index in _nodes(problem)
+            for number, amount in problem.classes[index].subgroup_capacities
+            if number == level
+        }
+        anchors = [one for one in problem.subgroup_anchors if one.subgroup == subgroup]
+        opened = _opened(problem, inside, anchors, level)
+        found[level] = found.get(level, 0) + sum(capacities[domain] for domain in opened)
+    return [amount for _, amount in sorted(found.items())]
 
 
 def _in_other_topologies(problem: PlacementProblem, placement: Placement) -> list[int]:

@@ -162,7 +162,26 @@ def subgroup_problems(draw: st.DrawFn) -> PlacementProblem:
         for anchor in draw(_anchors(problem.classes, len(problem.levels)))
     )
     rules = (*problem.rules, *subgroup_rules, *preferred)
-    return structs.replace(problem, roles=roles, rules=rules, subgroup_anchors=anchors)
+    problem = structs.replace(problem, roles=roles, rules=rules, subgroup_anchors=anchors)
+    return draw(_with_subgroup_capacities(problem))
+
+
+@st.composite
+def _with_subgroup_capacities(draw: st.DrawFn, problem: PlacementProblem) -> PlacementProblem:
+    """With any capacity of the domains of the levels that subgroups name, or with none."""
+    asked = [rule.level for rule in problem.rules if isinstance(rule, SubgroupRule | SubgroupFewest)]
+    if not asked or draw(st.booleans()):
+        return problem
+    capacities: dict[tuple[str, ...], int] = {}
+    classes = []
+    for group in problem.classes:
+        here = []
+        for level in sorted({problem.levels.index(level) for level in asked}):
+            own = draw(st.integers(0, 5))
+            path = group.path[: level + 1]
+            here.append((level, capacities.setdefault(path, own) if len(group.path) > level else own))
+        classes.append(structs.replace(group, subgroup_capacities=tuple(here)))
+    return structs.replace(problem, classes=tuple(classes))
 
 
 TOPOLOGIES = {"ring": ("row", "ring"), "power": ("feed",)}

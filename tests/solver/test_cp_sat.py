@@ -11,7 +11,7 @@ from phalanx.solver.single.bounds import RelaxationBounds
 from phalanx.solver.single.scopes import Scope, scopes_of
 
 from tests.solver.oracle import optimum
-from tests.solver.problems import bounded, problems, tight_problems
+from tests.solver.problems import bounded, problems, subgroup_problems, tight_problems
 
 Score = tuple[int, ...]
 
@@ -43,7 +43,7 @@ def solved(problem: PlacementProblem) -> Score | None:
 
 
 @bounded(55)
-@given(problems())
+@given(problems() | subgroup_problems())
 def test_cp_sat_proves_the_optimum_of_any_problem(problem: PlacementProblem) -> None:
     """Problems without any minimum are skipped: no scope contains their empty placement."""
     assume(any(role.minimum for role in problem.roles))

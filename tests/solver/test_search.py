@@ -47,7 +47,7 @@ from phalanx.solver.single.scopes import Scope, equivalence_key, scopes_of
 
 from tests.hash_seeds import printed
 from tests.solver.oracle import optimum
-from tests.solver.problems import bounded, node, problems, role
+from tests.solver.problems import bounded, node, problems, role, subgroup_problems
 
 
 def problem_with_budget_and_costs(*, anchored: bool = False) -> PlacementProblem:
@@ -87,7 +87,7 @@ def table_and_scopes(problem: PlacementProblem) -> tuple[NodeTable, list[Scope]]
 
 
 @bounded(70)
-@given(problems())
+@given(problems() | subgroup_problems())
 def test_the_answer_is_never_worse_than_greedy_search(problem: PlacementProblem) -> None:
     """The answer is at least as good as what greedy search finds."""
     table, found_scopes = table_and_scopes(problem)
@@ -102,7 +102,7 @@ def test_the_answer_is_never_worse_than_greedy_search(problem: PlacementProblem)
 
 
 @bounded(30)
-@given(problems())
+@given(problems() | subgroup_problems())
 def test_the_relaxation_bound_is_not_above_the_optimum(problem: PlacementProblem) -> None:
     """The least relaxation bound of all scopes is not above the optimum; there is at least one scope."""
     best = optimum(problem)
@@ -115,7 +115,7 @@ def test_the_relaxation_bound_is_not_above_the_optimum(problem: PlacementProblem
 
 
 @bounded(25)
-@given(problems())
+@given(problems() | subgroup_problems())
 def test_answers_with_little_effort_are_sound_and_their_bounds_are_valid(problem: PlacementProblem) -> None:
     """Without effort for a proof, placements are valid and bounds are correct."""
     best = optimum(problem)

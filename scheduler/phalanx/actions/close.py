@@ -31,12 +31,12 @@ def result_of(cycle: Cycle) -> CycleResult:
     session = cycle.session
     reported = _reported_usage(session)
     holds = capacity_holds.after(session, cycle.capacity_holds)
-    records = gang_records.after(session, cycle.outcome)
+    let_in = overdue.remembered(session, cycle.outcome.let_in)
+    records = gang_records.after(session, cycle.outcome, let_in)
     known = results.remembered(session, cycle.backlog, cycle.refusals(), cycle.refused)
     verdicts = start_messages.verdicts_of(session, cycle.outcome)
     verdicts = results.verdicts(verdicts, cycle.backlog, session)
     _ask_for_cycles(cycle, holds)
-    let_in = overdue.remembered(session, cycle.outcome.let_in)
     for at in overdue.wake_times(let_in, session.now):
         cycle.wake_at(at)
     withdrawn = _withdrawn(session)

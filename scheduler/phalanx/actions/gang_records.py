@@ -13,13 +13,14 @@ from msgspec.structs import replace
 
 from phalanx.actions.demands.demand import START, Stage
 from phalanx.actions.outcome import Outcome
+from phalanx.actions.reservations import overdue
 from phalanx.framework.member_records import MemberRecord, loses_place
 from phalanx.framework.session import Session
 from phalanx.framework.vacancies import Vacancies
 from phalanx.limits import CAPACITY_HOLD_MS
 from phalanx.model.decisions import Placement
 from phalanx.model.gangs import Gang, GangKind
-from phalanx.model.memory import SeenMembers
+from phalanx.model.memory import LetIn, SeenMembers
 from phalanx.model.names import API_GROUP, GangId, PodUid
 from phalanx.model.pods import Pod
 from phalanx.model.records import NO_RECORD, GangRecord, RecordKind, placed_members, record_kinds
@@ -36,13 +37,16 @@ class GangRecords(Struct, frozen=True):
         return tuple([replace(each, record=self.records.get(each.gang)) for each in placements])
 
 
-def after(session: Session, outcome: Outcome) -> GangRecords:
-    """The records of all gangs that have some; those that the cycle does not look at keep theirs."""
+def after(session: Session, outcome: Outcome, let_in: Mapping[GangId, LetIn]) -> GangRecords:
+    """The records of all gangs that have some; those that the cycle does not look at keep theirs.
+
+    `let_in`: the gangs that were placed before reserved starts because of their `runtime.max`.
+    """
     memory, there = session.snapshot.memory, session.snapshot.gangs
     records = {gang: record for gang, record in memory.records.items() if gang in there}
     seen = {gang: each for gang, each in memory.seen_members.items() if gang in there}
     _keep_absent(session, records, seen)
-    changes = _Changes(session, outcome)
+    changes = _Changes(session, outcome, let_in)
     for gang in session.gangs.values():
         found = changes.record_of(gang) if gang.kind is not GangKind.POD else None
         if found is not None:
@@ -72,8 +76,8 @@ def _keep_absent(
 class _Changes:
     """What the cycle decided about members, by gang."""
 
-    def __init__(self, session: Session, outcome: Outcome) -> None:
-        self._session = session
+    def __init__(self, session: Session, outcome: Outcome, let_in: Mapping[GangId, LetIn]) -> None:
+        self._session, self._let_in = session, let_in
         self._placed: dict[GangId, list[PodUid]] = {}
         for placement in session.placements:
             self._placed.setdefault(placement.gang, []).extend(bind.pod for bind in placement.binds)
@@ -102,7 +106,11 @@ class _Changes:
         if evicted:
             seen = replace(seen, evicted=tuple(sorted({*seen.evicted, *evicted})))
         if gang.id in self._launched:
-            seen = replace(seen, has_launched=True)
+            assert record is not None, "a gang that runs has a record"
+            record = replace(record, has_launched=True)
+        let_in = overdue.recorded(self._let_in.get(gang.id))
+        if record is not None and record.let_in != let_in:
+            record = replace(record, let_in=let_in)
         return None if record is None else (record, seen)
 
     def _with_age(self, gang: Gang, record: GangRecord) -> GangRecord | None:

@@ -228,3 +228,6 @@ CROWDED_EXPLANATIONS_BESIDE_OTHERS: Final = 1
 CROWDED_UNEXPLAINED: Final = 16
 """Refusals of a crowded queue without an explanation beyond which a cycle tries one gang more only: every
 cycle looks at these gangs."""
+
+LET_IN_BEFORE_MAX: Final = 16
+"""Gangs with reserved starts that the record of a gang names which was placed before them."""

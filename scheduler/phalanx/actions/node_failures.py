@@ -27,6 +27,7 @@ from phalanx.model.memory import Avoided, FailedPod, NodeScore
 from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.pod_failures import PodFailure
 from phalanx.model.pods import Pod, PodPhase
+from phalanx.model.queues import preflight_containers
 
 ONE_FAILURE = 1000
 """Scores are in thousandths of a failure."""
@@ -111,10 +112,17 @@ def _avoid_lost(nodes: dict[NodeName, Avoided], pod: Pod, now: int, retry: Retry
 
 
 def _blame(gang: Gang, pod: Pod, session: Session) -> Iterable[_Blame]:
-    is_preflight = pod.failed_init in session.config.tolerance.preflight_containers
     is_of_node = pod.failure is not None and pod.failure.is_of_node
-    if pod.node is not None and (is_of_node or (pod.failure is PodFailure.INIT_CONTAINER and is_preflight)):
+    if pod.node is not None and (is_of_node or _failed_preflight(gang, pod, session)):
         yield pod.node, f"{gang.namespace}/{_workload(gang, pod)}"
+
+
+def _failed_preflight(gang: Gang, pod: Pod, session: Session) -> bool:
+    """Whether an init container failed that the configuration or the queue of the gang names."""
+    if pod.failure is not PodFailure.INIT_CONTAINER:
+        return False
+    of_queue = preflight_containers(session.queues.path(gang.queue))
+    return pod.failed_init in (*session.config.tolerance.preflight_containers, *of_queue)
 
 
 def _workload(gang: Gang, pod: Pod) -> str:

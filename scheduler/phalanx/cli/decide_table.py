@@ -82,6 +82,7 @@ def _term(term: str) -> str:
         "traffic": f"traffic between {level}s",
         "node-traffic": "traffic between nodes",
         "tightness": f"unused capacity in {level}s",
+        "subgroup-tightness": f"unused capacity in {level}s of subgroups",
     }
     return labels.get(kind, kind)
 

@@ -112,8 +112,51 @@ class MemberRecords:
         record = self._snapshot.record_of(gang) if gang.kind is not GangKind.POD else None
         if record is None:
             return no_record_of(gang)
-        seen = self._snapshot.memory.seen_members.get(gang.id, SeenMembers())
+        seen = self._snapshot.memory.seen_members.get(gang.id)
+        if seen is None:
+            record, seen = self._without_moved(gang, record), SeenMembers()
         return review(gang, record, seen, now=self._snapshot.now, is_elsewhere=self._is_elsewhere)
+
+    def _without_moved(self, gang: Gang, record: GangRecord) -> GangRecord:
+        """The record without members that may have moved to other gangs before this leader came.
+
+        It did not see the members. But those that are gone and those that run in other gangs of the
+        namespace, where no record counts them, are the same if they request the same. Each counts once.
+        """
+        bound = record.bound
+        lost = missing_from(bound, [kind for kind, uids in gang.placed_uids for _ in uids])
+        for kind, count in sorted(lost.items()):
+            elsewhere = (gang.namespace, kind[2])
+            moved = min(count, self._uncounted.get(elsewhere, 0)) if count > 0 else 0
+            if moved:
+                bound[kind] -= moved
+                self._uncounted[elsewhere] -= moved
+        return (
+            record
+            if bound == record.bound
+            else replace(record, placed=placed_members(bound, record.reserved))
+        )
+
+    @cached_property
+    def _uncounted(self) -> dict[tuple[str, tuple[tuple[str, int], ...]], int]:
+        """By namespace and requests, the members of gangs that are on nodes and that no record counts.
+
+        Those of a gang without a record are older than its PodGroup, or came in another way than by a move.
+        """
+        found: Counter[tuple[str, tuple[tuple[str, int], ...]]] = Counter()
+        for gang in self._snapshot.gangs.values():
+            if gang.kind is GangKind.POD:
+                continue
+            record = self._snapshot.record_of(gang)
+            here: Counter[tuple[tuple[str, int], ...]] = Counter()
+            for kind, uids in gang.placed_uids:
+                here[kind[2]] += sum(
+                    record is not None or gang.by_uid[uid].created < gang.created for uid in uids
+                )
+            for kind, count in (record or NO_RECORD).bound.items():
+                here[kind[2]] -= count
+            found.update({(gang.namespace, amounts): count for amounts, count in here.items() if count > 0})
+        return found
 
     def _is_elsewhere(self, uid: PodUid) -> bool:
         return uid in self._on_nodes
@@ -151,7 +194,6 @@ def review(
             evicted=tuple(uid for uid in seen.evicted if uid in gang.by_uid and uid not in dropped),
             dropped=tuple(sorted(uid for uid in dropped if _is_there_without_node(gang, uid))),
             awaited=tuple(awaited.items()),
-            has_launched=seen.has_launched,
         ),
     )
 

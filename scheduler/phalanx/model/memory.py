@@ -189,8 +189,6 @@ class SeenMembers(Struct, frozen=True):
     """Pods that still exist and that the record does not count any more."""
     awaited: tuple[tuple[RecordKind, tuple[int, ...]], ...] = ()
     """For lost members that no waiting pod replaces, since when."""
-    has_launched: bool = False
-    """Whether a pod without devices has gone before the starts of its queue."""
     absent_since: int = 0
     """Since when the gang has no pods at all, 0 if it has some."""
 
@@ -332,8 +330,8 @@ class Memory(Struct, frozen=True):
     is written may be older."""
 
     seen_members: Mapping[GangId, SeenMembers] = {}
-    """What is known of members beside the records. Lost: a member that was moved to another gang, or whose
-    bind has failed, then counts as lost; and lost members are awaited from then on."""
+    """What is known of members beside the records. Lost: a member whose bind has failed then counts as
+    lost; and lost members are awaited from then on."""
 
     avoided: Mapping[GangId, Mapping[NodeName, Avoided]] = {}
     """Nodes on which a gang failed. Rebuilt from failed pods that still exist."""
@@ -373,8 +371,8 @@ class Memory(Struct, frozen=True):
     """Reserved starts of waiting gangs. Lost: they are computed again and count from then on."""
 
     let_in: Mapping[GangId, LetIn] = {}
-    """Gangs that run before a reserved start because of their `runtime.max`. Lost: they count as gangs that
-    had a right to start, so that nobody is evicted by mistake."""
+    """Gangs that run before a reserved start because of their `runtime.max`. Read again from the records; a
+    notice is given again."""
 
     nodes: Mapping[NodeName, NodeRecord] = {}
     """Health of nodes. Rebuilt as if no node had ever changed."""

@@ -129,6 +129,8 @@ class Queue(Struct, frozen=True):
     """Whether gangs may be not preemptible where no guarantee is named; None: that of the parent."""
     allow_start_by: bool | None = None
     """Whether a near `spec.startBy` goes before others; None: that of the parent."""
+    preflight_containers: tuple[str, ...] | None = None
+    """Init containers whose failure is one of the node; None: those of the parent."""
     max_pod_group_priority: int | None = None
     """PodGroups may have priorities up to this one, whatever their pods; None allows none."""
     backfill: Backfill | None = None
@@ -181,6 +183,12 @@ def allows_non_preemptible(path: Iterable[Queue]) -> bool:
 def allows_start_by(path: Iterable[Queue]) -> bool:
     """Whether a near `spec.startBy` counts in the first queue of the path."""
     return _nearest(queue.allow_start_by for queue in path)
+
+
+def preflight_containers(path: Iterable[Queue]) -> tuple[str, ...]:
+    """The init containers whose failure counts as one of the node in the first queue of the path."""
+    written = (queue.preflight_containers for queue in path)
+    return next((names for names in written if names is not None), ())
 
 
 def _nearest(written: Iterable[bool | None]) -> bool:

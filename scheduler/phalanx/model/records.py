@@ -4,6 +4,7 @@ The rules of losses, of held capacity and of the age of a gang rest on it (docs/
 that no record counts was not bound by this scheduler.
 """
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
@@ -11,9 +12,11 @@ from msgspec import Struct
 
 from phalanx.limits import RECORDED_KINDS_MAX
 from phalanx.model.charges import plus_devices
-from phalanx.model.names import PodUid, ShapeKey
+from phalanx.model.names import GangId, PodUid, ShapeKey
 from phalanx.model.pods import Pod
 from phalanx.model.resources import PODS, Resources
+
+DIGEST_DIGITS: Final = 16
 
 RecordKind = tuple[str, str, tuple[tuple[str, int], ...]]
 """Role, subgroup and requests of recorded members."""
@@ -34,17 +37,32 @@ class PlacedMembers(Struct, frozen=True):
     reserved: int = 0
 
 
+class LetInRecord(Struct, frozen=True):
+    """That the gang was placed before reserved starts because of its `runtime.max`, see `model.memory.LetIn`.
+
+    `ends`: when it ends by that. `before`: digests of the gangs with the reserved starts, so that no tenant
+    reads the names of others.
+    """
+
+    ends: int
+    before: tuple[str, ...]
+    is_start: bool = True
+
+
 class GangRecord(Struct, frozen=True):
     """The record of a gang. Times are in seconds since the epoch, 0 for never.
 
     `queued_since`: when its minimum first existed without scheduling gates, never before its PodGroup or its
     controller was created. `placed` is sorted by role, subgroup and requests. `finishing_since`: when the
-    first member of its minimum succeeded; this protects a gang once.
+    first member of its minimum succeeded; this protects a gang once. `has_launched`: whether a pod without
+    devices has gone before the starts of its queue.
     """
 
     queued_since: int = 0
     placed: tuple[PlacedMembers, ...] = ()
     finishing_since: int = 0
+    has_launched: bool = False
+    let_in: LetInRecord | None = None
 
     @property
     def bound(self) -> dict[RecordKind, int]:
@@ -77,6 +95,11 @@ def kind_of_record(members: PlacedMembers) -> RecordKind:
 def amounts_of(requests: Resources) -> tuple[tuple[str, int], ...]:
     """Amounts of 0 do not count, nor does that a pod is one pod."""
     return tuple(sorted((name, amount) for name, amount in requests.items() if amount and name != PODS))
+
+
+def digest_of(gang: GangId) -> str:
+    """What stands for the gang in the record of another one."""
+    return hashlib.sha256(gang.encode()).hexdigest()[:DIGEST_DIGITS]
 
 
 def in_order(placed: Iterable[PlacedMembers]) -> tuple[PlacedMembers, ...]:

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from phalanx.model.names import GangId
-from phalanx.model.records import GangRecord, PlacedMembers
+from phalanx.model.records import GangRecord, LetInRecord, PlacedMembers
 from phalanx.model.resources import Resources
 
 RECORDS_NAME: Final = "phalanx-records"
@@ -34,8 +34,18 @@ _BRACES: Final = 2
 _Members = tuple[str, str, int, int, int]
 """Role, subgroup, position of the requests, bound, reserved."""
 
-_Entry = tuple[int, int, tuple[_Members, ...]]
-"""Queued since, finishing since, members."""
+_LetIn = tuple[int, tuple[str, ...], bool]
+"""As in the record."""
+
+
+class _Entry(Struct, frozen=True, array_like=True):
+    """A record. The last fields are not written where they have their defaults."""
+
+    queued_since: int
+    finishing_since: int
+    members: tuple[_Members, ...]
+    has_launched: bool = False
+    let_in: _LetIn | None = None
 
 
 class _About(Struct, frozen=True):
@@ -80,27 +90,34 @@ def _records(text: str) -> Records:
 
 
 def _record(entry: _Entry, requests: tuple[Mapping[str, int], ...]) -> GangRecord:
-    queued, finishing, members = entry
     placed = tuple(
         PlacedMembers(role, subgroup, requests[index], bound, reserved)
-        for role, subgroup, index, bound, reserved in members
+        for role, subgroup, index, bound, reserved in entry.members
     )
-    return GangRecord(queued_since=queued, placed=placed, finishing_since=finishing)
+    let_in = LetInRecord(*entry.let_in) if entry.let_in is not None else None
+    return GangRecord(entry.queued_since, placed, entry.finishing_since, entry.has_launched, let_in)
 
 
 def written(records: Records) -> str:
     """The text of a namespace."""
     table: dict[tuple[tuple[str, int], ...], int] = {}
-    gangs: dict[str, _Entry] = {gang: _entry(record, table) for gang, record in records.items()}
-    return _encode(_Namespace(tuple([dict(each) for each in table]), gangs)).decode()
+    gangs = {gang: _entry(record, table) for gang, record in records.items()}
+    return _encode({"requests": [dict(each) for each in table], "gangs": gangs}).decode()
 
 
-def _entry(record: GangRecord, table: dict[tuple[tuple[str, int], ...], int]) -> _Entry:
+def _entry(record: GangRecord, table: dict[tuple[tuple[str, int], ...], int]) -> tuple[object, ...]:
+    """The record as an array, see `_Entry`."""
     members = tuple(
         (each.role, each.subgroup, _position(each.requests, table), each.bound, each.reserved)
         for each in record.placed
     )
-    return (record.queued_since, record.finishing_since, members)
+    let_in = record.let_in
+    seldom: tuple[object, ...] = ()
+    if let_in is not None:
+        seldom = (record.has_launched, (let_in.ends, let_in.before, let_in.is_start))
+    elif record.has_launched:
+        seldom = (True,)
+    return (record.queued_since, record.finishing_since, members, *seldom)
 
 
 def _position(requests: Resources, table: dict[tuple[tuple[str, int], ...], int]) -> int:

@@ -18,7 +18,13 @@ from phalanx.model.names import NodeName
 from phalanx.solver.domains import DomainKey, domain_key, open_domains
 from phalanx.solver.limits import ARRAY_AMOUNT_MAX
 from phalanx.solver.problem import Assignment, NodeClass, PlacementProblem
-from phalanx.solver.problem_rules import ProblemRules, SubgroupConstraint, SubgroupPreference, read_rules
+from phalanx.solver.problem_rules import (
+    ProblemRules,
+    SubgroupConstraint,
+    SubgroupPreference,
+    SubgroupTightness,
+    read_rules,
+)
 
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
@@ -197,6 +203,13 @@ def _domain_capacity(groups: Sequence[NodeClass], domain: IntArray) -> IntArray:
     return capacity
 
 
+def subgroup_capacities(rows: ClassRows, level: int) -> IntArray:
+    """The pod capacity of each domain of a level that subgroups ask for."""
+    capacity = np.zeros(len(rows.tree.keys[level]), dtype=np.int64)
+    capacity[rows.domain[level]] = [dict(each.subgroup_capacities).get(level, 0) for each in rows.classes]
+    return capacity
+
+
 def sum_per_domain(domain: IntArray, amounts: IntArray) -> IntArray:
     """Sum the amounts of rows by domain number."""
     total = np.zeros(int(domain.max(initial=-1)) + 1, dtype=np.int64)
@@ -308,7 +321,9 @@ def allowed_domains(rows: ClassRows, constraint: SubgroupConstraint) -> tuple[in
     return tuple(anchored_counts(rows, constraint)) if len(constraint.anchors) == 1 else ()
 
 
-def anchored_numbers(rows: ClassRows, preference: SubgroupPreference, level: int) -> tuple[int, ...]:
+def anchored_numbers(
+    rows: ClassRows, preference: SubgroupPreference | SubgroupTightness, level: int
+) -> tuple[int, ...]:
     """The domains of a level with usable nodes in which members run; using them costs nothing."""
     there = open_domains(preference.anchors, level)
     return tuple(number for number, key in enumerate(rows.tree.keys[level]) if key in there) if there else ()

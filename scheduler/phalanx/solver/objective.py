@@ -12,6 +12,8 @@ The objective is lexicographic; smaller is better. Its terms, most important fir
 prefer;
 - `tightness:<level>`: the pod capacity of the domains that the gang opens on its deepest level. This is
   best fit by domains: large domains stay whole for large gangs;
+- `subgroup-tightness:<level>`: the same for the domains that subgroups open on the deepest level that they
+ask for, added up over the subgroups of a level, the widest level first;
 - `fragments`: for a single pod that is to minimise fragmentation, what it leaves on its node.
 
 `Scorer` evaluates all terms from the problem alone. A certificate states the value reached, a proven lower
@@ -42,7 +44,11 @@ TRAFFIC = "traffic:"
 NODE_TRAFFIC = "node-traffic"
 COST = "cost"
 TIGHTNESS = "tightness:"
+SUBGROUP_TIGHTNESS = "subgroup-tightness:"
 FRAGMENTS = "fragments"
+
+LAST_TERMS = (TIGHTNESS, SUBGROUP_TIGHTNESS, FRAGMENTS)
+"""Those that are not worth a long search."""
 
 DomainOrNode = tuple[tuple[str, ...], NodeName]
 """A path down to the deepest level that counts, and the node where its path ends above that, else NOWHERE."""
@@ -63,9 +69,11 @@ def terms_of(problem: PlacementProblem) -> tuple[str, ...]:
         if rules.gang_depth and problem.prefers_tightness
         else ()
     )
+    levels = dict.fromkeys(each.level for each in rules.subgroup_tightness)
+    packed = (SUBGROUP_TIGHTNESS + problem.levels[level] for level in levels)
     fragments = (FRAGMENTS,) if minimizes_fragmentation(problem) else ()
     elsewhere = term_keys(problem, rules)
-    return (*elastic, *preferred, *of_subgroups, *elsewhere, *traffic, *priced, *tight, *fragments)
+    return (*elastic, *preferred, *of_subgroups, *elsewhere, *traffic, *priced, *tight, *packed, *fragments)
 
 
 def term_keys(problem: PlacementProblem, rules: ProblemRules) -> dict[str, int]:
@@ -81,7 +89,7 @@ def term_keys(problem: PlacementProblem, rules: ProblemRules) -> dict[str, int]:
 
 def primary_terms(terms: Sequence[str]) -> int:
     """Count the terms that are worth a long search: all before tightness."""
-    return [not term.startswith((TIGHTNESS, FRAGMENTS)) for term in terms].count(True)
+    return [not term.startswith(LAST_TERMS) for term in terms].count(True)
 
 
 def proven_but_tightness(certificate: Certificate) -> bool:
@@ -124,6 +132,10 @@ class Scorer:
         self._open = [open_domains(problem.anchors, level) for level in range(rules.gang_depth)]
         self._gang_depth, self._preferred_depth = rules.gang_depth, rules.preferred_depth
         self._depth = max(rules.gang_depth, rules.subgroup_preferred_depth)
+        self._tight_subgroups = [
+            (each, frozenset(each.roles), open_domains(each.anchors, each.level))
+            for each in rules.subgroup_tightness
+        ]
         self.primary = primary_terms(self.terms)
         self._traffic, self._pairs = rules.traffic, rules.pairs
         self._elsewhere = term_keys(problem, rules) if rules.other_preferences else {}
@@ -176,6 +188,7 @@ class Scorer:
             )
             + sum([self._cost_of_pairs(pairs, assignments) for pairs in self._pairs]),
             tightness=self._tightness(assignments) if self.has_tightness else 0,
+            tightness_of_subgroups=self._tightness_of_subgroups(assignments),
             fragments=self._fragments(assignments) if self.terms[-1:] == (FRAGMENTS,) else 0,
         )
 
@@ -247,6 +260,20 @@ class Scorer:
         capacities = {domain_key(group.path, level, node): group.domain_capacity for group, node in used}
         return sum([capacity for key, capacity in capacities.items() if key not in self._open[level]])
 
+    def _tightness_of_subgroups(self, assignments: Sequence[Assignment]) -> dict[int, int]:
+        """By level, the capacity of the domains that subgroups open there."""
+        found: dict[int, int] = {}
+        for each, roles, there in self._tight_subgroups:
+            used = [(self._classes[one.node], one.node) for one in assignments if one.role in roles]
+            opened = {domain_key(group.path, each.level, node): group for group, node in used}
+            capacities = [
+                dict(group.subgroup_capacities).get(each.level, 0)
+                for key, group in opened.items()
+                if key not in there
+            ]
+            found[each.level] = found.get(each.level, 0) + sum(capacities)
+        return found
+
     def _fragments(self, assignments: Sequence[Assignment]) -> int:
         classes = [(self._classes[assignment.node], assignment.node) for assignment in assignments]
         return sum([group.order[group.nodes.index(node)][0] for group, node in classes])
@@ -268,13 +295,14 @@ class Scorer:
         elsewhere: Sequence[int] = (),
         traffic: Sequence[int] = (),
         tightness: int = 0,
+        tightness_of_subgroups: Mapping[int, int] = {},
         fragments: int = 0,
     ) -> tuple[int, ...]:
         """Return the values of the terms from their parts.
 
         `opened` counts domains per level without open ones; `of_subgroups` the same per level, added up over
         the subgroups with a preference; `elsewhere` the same by key of other topologies. `traffic` is that
-        between domains per level, then between nodes.
+        between domains per level, then between nodes. `tightness_of_subgroups` is by level.
         """
         values = {UNPLACED: self._wanted - placed, COST: cost, FRAGMENTS: fragments}
         for level, (count, there) in enumerate(zip(opened, self._anchored, strict=False)):
@@ -285,6 +313,9 @@ class Scorer:
             values[SUBGROUP_DOMAINS + self.problem.levels[level]] += count
         for number, (term, key) in enumerate(self._elsewhere.items()):
             values[term] = self._anchored_elsewhere(key) + (elsewhere[number] if elsewhere else 0)
+        for each, _, _ in self._tight_subgroups:
+            term = SUBGROUP_TIGHTNESS + self.problem.levels[each.level]
+            values[term] = tightness_of_subgroups.get(each.level, 0)
         if self._traffic_terms:
             values |= dict.fromkeys(self._traffic_terms, 0) | dict(
                 zip(self._traffic_terms, traffic, strict=False)

@@ -125,6 +125,11 @@ class PlacementProblem(Struct, frozen=True, dict=True):
         """Whether the tightness term is part of the objective."""
         return any(map(attrgetter("domain_capacity"), self.classes))
 
+    @cached_property
+    def packs_subgroups(self) -> bool:
+        """Whether the objective has terms of tightness for subgroups."""
+        return any(map(attrgetter("subgroup_capacities"), self.classes))
+
 
 class Assignment(Struct, frozen=True):
     """`count` pods of the role with this index go to this node."""

@@ -1,6 +1,7 @@
 """Compiles the rules of a problem to indices of levels, roles and labels."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Final
 
 from msgspec import Struct
@@ -14,6 +15,7 @@ from phalanx.model.rules import (
     PodAffinityRule,
     PodPairs,
     SameDomain,
+    SubgroupDomain,
     SubgroupFewest,
     SubgroupRule,
     SubgroupSegments,
@@ -47,6 +49,18 @@ class SubgroupPreference(Struct, frozen=True):
     roles: tuple[int, ...]
     anchors: tuple[SubgroupAnchor, ...]
     """Where members already run."""
+
+
+class SubgroupTightness(Struct, frozen=True):
+    """A subgroup that is to open domains with little pod capacity."""
+
+    level: int
+    """The deepest one that the subgroup asks for."""
+    roles: tuple[int, ...]
+    anchors: tuple[SubgroupAnchor, ...]
+    """Where members already run."""
+    is_one: bool
+    """Whether one domain must hold all of its pods."""
 
 
 class AffinityConstraint(Struct, frozen=True):
@@ -91,6 +105,8 @@ class ProblemRules(Struct, frozen=True):
     """Those with pods to place."""
     subgroup_preferences: tuple[SubgroupPreference, ...] = ()
     """Those with pods to place."""
+    subgroup_tightness: tuple[SubgroupTightness, ...] = ()
+    """Those with pods to place, the widest level first; none in problems without such terms."""
     affinity_constraints: tuple[AffinityConstraint, ...] = ()
     """Those with pods to place."""
     other_preferences: tuple[OtherTopologyPreference, ...] = ()
@@ -179,6 +195,7 @@ def read_rules(problem: PlacementProblem) -> ProblemRules:
         subgroup_preferences=tuple(
             preference for preference in _subgroup_preferences(problem) if preference.roles
         ),
+        subgroup_tightness=tuple(_subgroup_tightness(problem)) if problem.packs_subgroups else (),
         affinity_constraints=tuple(
             affinity for affinity in _affinity_constraints(problem) if affinity.owners
         ),
@@ -221,6 +238,27 @@ def _subgroup_preferences(problem: PlacementProblem) -> Iterator[SubgroupPrefere
                     anchor for anchor in problem.subgroup_anchors if anchor.subgroup == rule.subgroup
                 ),
             )
+
+
+def _subgroup_tightness(problem: PlacementProblem) -> list[SubgroupTightness]:
+    deepest: dict[str, int] = {}
+    shared: dict[str, int] = {}
+    for rule in problem.rules:
+        if isinstance(rule, SubgroupRule | SubgroupFewest):
+            level = problem.levels.index(rule.level)
+            deepest[rule.subgroup] = max(deepest.get(rule.subgroup, 0), level)
+            if isinstance(rule, SubgroupDomain):
+                shared[rule.subgroup] = max(shared.get(rule.subgroup, 0), level)
+    found = [
+        SubgroupTightness(
+            level=level,
+            roles=_roles_in(problem, subgroup),
+            anchors=tuple(each for each in problem.subgroup_anchors if each.subgroup == subgroup),
+            is_one=shared.get(subgroup) == level,
+        )
+        for subgroup, level in sorted(deepest.items(), key=itemgetter(1))
+    ]
+    return [each for each in found if each.roles]
 
 
 def _other_preferences(problem: PlacementProblem) -> Iterator[OtherTopologyPreference]:

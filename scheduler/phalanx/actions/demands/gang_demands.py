@@ -363,7 +363,7 @@ def _growth(gang: Gang, pods: Sequence[Pod], record: MemberRecord) -> Demand:
     is_launch = (
         len(pods) == 1
         and bool(gang.workload)
-        and not record.seen.has_launched
+        and not record.record.has_launched
         and not any("/" in name for name, _ in gang.record_kinds[pods[0].uid][2])
     )
     return _start(gang, pods, Stage.LAUNCH if is_launch else Stage.START)

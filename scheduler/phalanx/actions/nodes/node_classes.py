@@ -320,18 +320,18 @@ class ClassTable:
 
     def _add_capacity(self, path: Path, capacity: int) -> int:
         """Add to the capacity of the domain with this path; return that of a node that is its own domain."""
-        for depth in self._subgroup_depths:
+        inside = [depth for depth in self._subgroup_depths if depth <= len(path)]
+        for depth in inside:
             domain = path[:depth]
             self._inner_capacities[domain] = self._inner_capacities.get(domain, 0) + capacity
             self._changed_domains.add(domain)
         domain = path[: self._tightness_depth]
         if len(domain) < self._tightness_depth:
             return capacity
-        if not domain:
-            return 0
-        self._capacities[domain] = self._capacities.get(domain, 0) + capacity
-        self._changed_domains.add(domain)
-        return 0
+        if domain:
+            self._capacities[domain] = self._capacities.get(domain, 0) + capacity
+            self._changed_domains.add(domain)
+        return capacity if len(inside) < len(self._subgroup_depths) else 0
 
     def _remove(self, node: NodeName) -> None:
         known = self._class_of.pop(node, None)
@@ -358,14 +358,23 @@ class ClassTable:
             budgets=budgets,
             order=tuple([order for order, _ in members]) if self._has_order else (),
             label_values=label_values,
-            domain_capacity=own
-            or (self._capacities[path[: self._tightness_depth]] if self._tightness_depth else 0),
+            domain_capacity=self._capacity_at(path, self._tightness_depth, self._capacities, own),
             subgroup_capacities=tuple(
-                [(depth - 1, self._inner_capacities[path[:depth]]) for depth in self._subgroup_depths]
+                [
+                    (depth - 1, self._capacity_at(path, depth, self._inner_capacities, own))
+                    for depth in self._subgroup_depths
+                ]
             ),
         )
         self._made[key] = made
         return made
+
+    @staticmethod
+    def _capacity_at(path: Path, depth: int, capacities: Mapping[Path, int], own: int) -> int:
+        """The capacity of the domain of this depth; a node without the label is one of its own."""
+        if not depth:
+            return 0
+        return own if len(path) < depth else capacities[path[:depth]]
 
     def _listed(self, members: list[Entry]) -> list[Entry]:
         """As many nodes as there are pods; if pods are spread, as many in each domain."""

@@ -10,12 +10,15 @@ from typing import Protocol, TypeVar
 
 from msgspec.structs import replace
 
+from phalanx.actions.limits import LET_IN_BEFORE_MAX
 from phalanx.actions.reservations.reservations import Reservation
 from phalanx.framework.session import Session
 from phalanx.limits import RUN_TIME_NOTICE_MS
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import LetIn
 from phalanx.model.names import GangId
+from phalanx.model.records import LetInRecord, digest_of
+from phalanx.model.snapshot import Snapshot
 
 
 class _Unit(Protocol):
@@ -69,6 +72,34 @@ def remembered(session: Session, new: Mapping[GangId, LetIn]) -> dict[GangId, Le
             noticed = entry.noticed or (session.now if entry.ends <= session.now else 0)
             found[name] = replace(entry, before=before, noticed=noticed)
     return dict(sorted(found.items()))
+
+
+def recorded(entry: LetIn | None) -> LetInRecord | None:
+    """What the next leader has to know of such a gang. It gives notice again."""
+    if entry is None:
+        return None
+    before = tuple(map(digest_of, entry.before[:LET_IN_BEFORE_MAX]))
+    return LetInRecord(-(-entry.ends // 1000), before, is_start=entry.is_start)
+
+
+def restored(snapshot: Snapshot) -> Snapshot:
+    """The snapshot of the first cycle of a leader, with what the records say of such gangs."""
+    if snapshot.memory.cycle:
+        return snapshot
+    records = [(gang, gang.record.let_in) for gang in snapshot.gangs.values() if gang.record is not None]
+    found = [(gang, record) for gang, record in records if record is not None]
+    if not found:
+        return snapshot
+    digests = {digest_of(gang): gang for gang, each in snapshot.gangs.items() if _waits(each)}
+    let_in = {
+        gang.id: LetIn(
+            ends=record.ends * 1000,
+            before=tuple([digests[each] for each in record.before if each in digests]),
+            is_start=record.is_start,
+        )
+        for gang, record in found
+    }
+    return replace(snapshot, memory=replace(snapshot.memory, let_in=let_in | dict(snapshot.memory.let_in)))
 
 
 def _joined(known: Mapping[GangId, LetIn], new: Mapping[GangId, LetIn]) -> Mapping[GangId, LetIn]:

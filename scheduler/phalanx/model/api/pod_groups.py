@@ -272,12 +272,22 @@ class PlacedStatus(ApiStruct, frozen=True):
     reserved: Int32 = 0
 
 
+class LetInStatus(ApiStruct, frozen=True):
+    """See `model.records.LetInRecord`."""
+
+    ends: str = ""
+    before: tuple[str, ...] = ()
+    surplus_only: bool = False
+
+
 class RecordStatus(ApiStruct, frozen=True, omit_defaults=False):
     """What the scheduler remembers of the gang, see `model.records.GangRecord`."""
 
     queued_since: str | None = None
     placed: tuple[PlacedStatus, ...] = ()
     finishing_since: str | None = None
+    launched: bool | None = None
+    let_in: LetInStatus | None = None
 
 
 class PodGroupStatus(ApiStruct, frozen=True, omit_defaults=False):

@@ -57,6 +57,7 @@ class QueueSpec(ApiStruct, frozen=True):
     disruption: QueueDisruption | None = None
     max_pod_group_priority: Int32 | None = None
     allow_start_by: bool | None = None
+    preflight_containers: tuple[str, ...] | None = None
 
 
 class QueueStatus(ApiStruct, frozen=True, omit_defaults=False):

@@ -60,6 +60,7 @@ def read_queue(written: WireQueue) -> Queue:
         allow_non_preemptible=spec.disruption.allow_non_preemptible if spec.disruption is not None else None,
         max_pod_group_priority=spec.max_pod_group_priority,
         allow_start_by=spec.allow_start_by,
+        preflight_containers=spec.preflight_containers,
         backfill=_known(Backfill, spec.backfill, "spec.backfill", problems),
         past=_past(written.status),
         created=seconds(written.metadata.creation_timestamp),

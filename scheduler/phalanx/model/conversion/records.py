@@ -1,9 +1,9 @@
 """Records of gangs: from the status of a PodGroup to the model, and back."""
 
-from phalanx.model.api.pod_groups import PlacedStatus, RecordStatus
+from phalanx.model.api.pod_groups import LetInStatus, PlacedStatus, RecordStatus
 from phalanx.model.api.values import time_s, utc
 from phalanx.model.conversion.requests import read_amounts
-from phalanx.model.records import GangRecord, PlacedMembers, in_order
+from phalanx.model.records import GangRecord, LetInRecord, PlacedMembers, in_order
 from phalanx.model.resources import CPU
 
 
@@ -15,6 +15,8 @@ def read_record(written: RecordStatus | None) -> GangRecord | None:
         queued_since=_time(written.queued_since),
         placed=in_order(_members(each) for each in written.placed if each.bound > 0 or each.reserved > 0),
         finishing_since=_time(written.finishing_since),
+        has_launched=bool(written.launched),
+        let_in=_let_in(written.let_in),
     )
 
 
@@ -36,7 +38,23 @@ def written_record(record: GangRecord) -> RecordStatus:
             for each in record.placed
         ),
         finishing_since=_written_time(record.finishing_since),
+        launched=record.has_launched or None,
+        let_in=_written_let_in(record.let_in),
     )
+
+
+def _let_in(written: LetInStatus | None) -> LetInRecord | None:
+    ends = _time(written.ends) if written is not None else 0
+    if written is None or not ends or not written.before:
+        return None
+    return LetInRecord(ends, written.before, is_start=not written.surplus_only)
+
+
+def _written_let_in(record: LetInRecord | None) -> LetInStatus | None:
+    ends = _written_time(record.ends) if record is not None else None
+    if record is None or ends is None:
+        return None
+    return LetInStatus(ends=ends, before=record.before, surplus_only=not record.is_start)
 
 
 def _members(written: PlacedStatus) -> PlacedMembers:

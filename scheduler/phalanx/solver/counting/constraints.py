@@ -250,9 +250,9 @@ def domain_opened(model: CountingModel) -> None:
 
 @constraint("subgroup-opened")
 def subgroup_opened(model: CountingModel) -> None:
-    """The same for the domains that a subgroup with a preference opens."""
-    for preference, opened in model.opened_by_subgroup:
-        _only_opened(model, preference.roles, opened)
+    """The same for the domains that a subgroup with a preference opens, for few domains or tight ones."""
+    for roles, opened in model.opened_by_roles:
+        _only_opened(model, roles, opened)
 
 
 def _only_opened(model: CountingModel, roles: Sequence[int], per_level: dict[int, Opened]) -> None:
@@ -278,8 +278,8 @@ def domains_cover_roles(model: CountingModel) -> None:
 @constraint("subgroup-opened-covers")
 def subgroup_opened_covers(model: CountingModel) -> None:
     """Redundant, for the bound: the domains that a subgroup opens hold the minimums of its roles."""
-    for preference, opened in model.opened_by_subgroup:
-        _cover_roles(model, preference.roles, opened)
+    for roles, opened in model.opened_by_roles:
+        _cover_roles(model, roles, opened)
 
 
 def _cover_roles(model: CountingModel, roles: Sequence[int], per_level: dict[int, Opened]) -> None:

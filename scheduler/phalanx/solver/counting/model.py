@@ -5,7 +5,14 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from ortools.sat.python import cp_model
 
-from phalanx.solver.arrays import Counts, NodeTable, Placement, TooLarge, anchored_numbers
+from phalanx.solver.arrays import (
+    Counts,
+    NodeTable,
+    Placement,
+    TooLarge,
+    anchored_numbers,
+    subgroup_capacities,
+)
 from phalanx.solver.counting.node_groups import NodeGroup, Pattern, split
 from phalanx.solver.counting.traffic import TrafficTerms
 from phalanx.solver.cp_sat import CpModel
@@ -16,6 +23,7 @@ from phalanx.solver.objective import (
     DOMAINS,
     NODE_TRAFFIC,
     SUBGROUP_DOMAINS,
+    SUBGROUP_TIGHTNESS,
     TIGHTNESS,
     TRAFFIC,
     UNPLACED,
@@ -28,7 +36,8 @@ class CountingModel:
     """Variables: `pods[role, group]`, `used[group, pattern]`, `opened[level][domain]`.
 
     Only groups with more than one pattern have `used`. Only domains of preferred levels without running
-    members are opened. `opened_by_subgroup` pairs each subgroup preference with the domains it opens.
+    members are opened. `opened_by_subgroup` pairs each subgroup preference with the domains it opens;
+    `opened_tightly` pairs each subgroup that prefers tight domains with those it opens.
     `opened_elsewhere` pairs each preference of a subgroup for domains of another topology with those it
     opens, per level. `traffic` builds the terms of traffic, `pairs` those of preferences between
     pods.
@@ -72,6 +81,10 @@ class CountingModel:
             )
             for preference in table.rows.rules.subgroup_preferences
         ]
+        self.opened_tightly = [
+            (each, {each.level: self._openable(each.level, anchored_numbers(table.rows, each, each.level))})
+            for each in table.rows.rules.subgroup_tightness
+        ]
         self.opened_elsewhere = [
             (preference, [self._openable_values(preference, level) for level in range(len(preference.keys))])
             for preference in table.rows.rules.other_preferences
@@ -81,6 +94,12 @@ class CountingModel:
     def levels(self) -> range:
         """The preferred levels below the required one."""
         return range(self.rows.rules.required_depth, self.rows.rules.preferred_depth)
+
+    @property
+    def opened_by_roles(self) -> list[tuple[tuple[int, ...], dict[int, dict[int, cp_model.IntVar]]]]:
+        """What subgroups open, few domains or tight ones, with the roles in the subgroup."""
+        few = [(each.roles, opened) for each, opened in self.opened_by_subgroup]
+        return [*few, *((each.roles, opened) for each, opened in self.opened_tightly)]
 
     def pods_of(self, role: int, groups: Iterable[int]) -> list[cp_model.IntVar]:
         """The counts of a role on those of the groups that can hold it."""
@@ -132,6 +151,10 @@ def objective_term(model: CountingModel, name: str) -> cp_model.LinearExpr:
         return model.traffic.between_domains(model.problem.levels.index(name.removeprefix(TRAFFIC)))
     if name.startswith(TIGHTNESS):
         return _tightness(model)
+    if name.startswith(SUBGROUP_TIGHTNESS):
+        return _tightness_of_subgroups(
+            model, model.problem.levels.index(name.removeprefix(SUBGROUP_TIGHTNESS))
+        )
     elsewhere = term_keys(model.problem, model.rows.rules)
     if name in elsewhere:
         return _domains_elsewhere(model, elsewhere[name])
@@ -190,6 +213,14 @@ def _tightness(model: CountingModel) -> cp_model.LinearExpr:
     return model.cp.new_constant(sum(closed)) + 0
 
 
+def _tightness_of_subgroups(model: CountingModel, level: int) -> cp_model.LinearExpr:
+    """Capacity of the domains that subgroups open on the deepest level they ask for, added up."""
+    capacity = subgroup_capacities(model.rows, level)
+    there = [opened[level] for _, opened in model.opened_tightly if level in opened]
+    domains = [domain for opened in there for domain in opened]
+    return model.total([each for opened in there for each in opened.values()], capacity[domains].tolist())
+
+
 def hint(model: CountingModel, found: Placement) -> None:
     """Hint the value of every variable in this placement; earlier hints are dropped."""
     lines = {node: line for line, node in enumerate(found.nodes.tolist())}
@@ -198,7 +229,7 @@ def hint(model: CountingModel, found: Placement) -> None:
     everyone = tuple(range(len(model.problem.roles)))
     opened_by_roles = [
         (everyone, model.opened),
-        *((preference.roles, opened) for preference, opened in model.opened_by_subgroup),
+        *model.opened_by_roles,
     ]
     placed: dict[tuple[int, int], int] = {}
     for index, group in enumerate(model.groups):

@@ -47,8 +47,11 @@ def feasibility_problem(problem: PlacementProblem) -> PlacementProblem:
     """Return the minimums under hard rules, without preferences, costs and tightness."""
     roles = tuple(structs.replace(role, maximum=role.minimum) for role in problem.roles)
     classes = problem.classes
-    if problem.prefers_tightness or problem.has_costs:
+    if problem.prefers_tightness or problem.packs_subgroups or problem.has_costs:
         free_of_charge = (0,) * len(roles)
-        classes = tuple(structs.replace(group, cost=free_of_charge, domain_capacity=0) for group in classes)
+        classes = tuple(
+            structs.replace(group, cost=free_of_charge, domain_capacity=0, subgroup_capacities=())
+            for group in classes
+        )
     rules = tuple(rule for rule in problem.rules if not isinstance(rule, Preference))
     return structs.replace(problem, roles=roles, classes=classes, rules=rules)

@@ -2,21 +2,20 @@
 
 Each role alone, and each resource in total, is a single divisible item on the tree of domains. The fewest
 domains that hold it are known exactly (`fewest_domains`), and a placement of all roles together uses no
-fewer. Subgroups with a preference are bounded level by level: the largest domains of a level are the fewest
-that hold the demand.
+fewer. `subgroup_bounds` has the terms about subgroups.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from msgspec import Struct
 
-from phalanx.solver.arrays import BoolArray, ClassRows, IntArray, NodeTable, anchored_numbers
+from phalanx.solver.arrays import ClassRows, IntArray, NodeTable
 from phalanx.solver.objective import DOMAINS, NODE_TRAFFIC, TRAFFIC, UNPLACED, Scorer
-from phalanx.solver.problem_rules import SubgroupPreference
 from phalanx.solver.single.cost_bounds import CostBounds
 from phalanx.solver.single.fewest_domains import fewest
 from phalanx.solver.single.scopes import Scope, scaled_usable
+from phalanx.solver.single.subgroup_bounds import SubgroupDomainBounds, SubgroupTightnessBounds
 from phalanx.solver.single.tightness_bounds import Need, TightnessBounds
 from phalanx.solver.single.traffic_bounds import TrafficBounds
 from phalanx.solver.single.tree_knapsack import Forest, forest_of
@@ -41,6 +40,7 @@ class RelaxationBounds:
         self._demands = [*_per_role(table.rows), *_per_resource(table.rows)]
         self._subgroups = SubgroupDomainBounds(table.rows)
         self._tightness = TightnessBounds(table.rows)
+        self._subgroup_tightness = SubgroupTightnessBounds(table.rows)
         self._traffic = TrafficBounds(table.rows)
         self._costs = CostBounds(table)
 
@@ -63,6 +63,7 @@ class RelaxationBounds:
             traffic=self._traffic.least(scope, whole=whole),
             cost=self._costs.least(scope, placed),
             tightness=self._tightness.least(scope, self._needs(whole), opened[-1] if opened else 0),
+            tightness_of_subgroups=self._subgroup_tightness.least(scope, whole=whole),
         )
 
     def anywhere(self, pods: int) -> tuple[int, ...]:
@@ -79,11 +80,13 @@ class RelaxationBounds:
     def in_one(self, scope: Scope, simple: tuple[int, ...]) -> tuple[int, ...]:
         """Strengthen a simple bound by the capacity of the scope where that is a deepest-level domain.
 
-        Tightness is the last term that backends know.
+        Nothing is known of later terms where that raises the bound.
         """
         if not self._scorer.has_tightness or not any(scope.fits):
             return simple
-        return (*simple[:-1], max(simple[-1], self._tightness.of(scope)))
+        index, least = self._scorer.primary, self._tightness.of(scope)
+        later = (0,) * (len(simple) - index - 1)
+        return max(simple, (*simple[:index], least, *later))
 
     def spread(self, scope: Scope, bound: tuple[int, ...]) -> tuple[int, ...]:
         """Return a bound on placements that use more than one domain of the next level.
@@ -124,6 +127,7 @@ class RelaxationBounds:
             traffic=self._traffic.least(scope, whole=unplaced == 0),
             cost=cost,
             tightness=tightness,
+            tightness_of_subgroups=self._subgroup_tightness.least(scope, whole=unplaced == 0),
         )
 
     def _needs(self, whole: bool) -> list[Need]:
@@ -180,65 +184,3 @@ def _per_resource(rows: ClassRows) -> list[_Demand]:
         most = sum(role.maximum * role.request[resource] for role in rows.problem.roles)
         demands.append(_Demand(forest_of(rows, usable * rows.count), least >> shift, most >> shift))
     return demands
-
-
-class _SubgroupDemand(Struct, frozen=True, eq=False):
-    """One item: the amount that each row holds, and what minimums and maximums take."""
-
-    held: IntArray
-    minimum: int
-    maximum: int
-
-
-class SubgroupDomainBounds:
-    """Lower bounds on the domains that subgroups open, for the scopes of one problem."""
-
-    def __init__(self, rows: ClassRows) -> None:
-        self._rows = rows
-        self._demands_of = [
-            list(_demands_of(rows, preference)) for preference in rows.rules.subgroup_preferences
-        ]
-        self._known: dict[tuple[int, int, bool], list[int]] = {}
-
-    def opened(self, scope: Scope, *, whole: bool) -> Sequence[int]:
-        """Domains opened per level, added up, with all pods placed (`whole`) or with the minimums."""
-        key = (scope.depth, scope.domain, whole)
-        if key not in self._known:
-            self._known[key] = self._opened(scope, whole=whole)
-        return self._known[key]
-
-    def _opened(self, scope: Scope, *, whole: bool) -> list[int]:
-        inside = np.ones(len(self._rows.count), dtype=np.bool_)
-        if scope.depth:
-            inside = self._rows.domain[scope.depth - 1] == scope.domain
-        opened = [0] * self._rows.rules.subgroup_preferred_depth
-        for preference, demands in zip(self._rows.rules.subgroup_preferences, self._demands_of, strict=True):
-            for level in range(preference.depth):
-                anchored = np.zeros(len(self._rows.tree.open[level]), dtype=np.bool_)
-                anchored[list(anchored_numbers(self._rows, preference, level))] = True
-                opened[level] += max(
-                    self._fewest_needed(demand, level, inside, anchored, whole=whole) for demand in demands
-                )
-        return opened
-
-    def _fewest_needed(
-        self, demand: _SubgroupDemand, level: int, inside: BoolArray, anchored: BoolArray, *, whole: bool
-    ) -> int:
-        """The fewest domains of the level, without anchored ones, that hold the demand."""
-        held = np.zeros(len(anchored), dtype=np.int64)
-        np.add.at(held, self._rows.domain[level][inside], demand.held[inside])
-        missing = (demand.maximum if whole else demand.minimum) - int(held[anchored].sum())
-        if missing <= 0:
-            return 0
-        return int(np.searchsorted(np.cumsum(-np.sort(-held[~anchored])), missing)) + 1
-
-
-def _demands_of(rows: ClassRows, preference: SubgroupPreference) -> Iterator[_SubgroupDemand]:
-    roles = [rows.problem.roles[index] for index in preference.roles]
-    for index, role in zip(preference.roles, roles, strict=True):
-        yield _SubgroupDemand(rows.fits[:, index] * rows.count, role.minimum, role.maximum)
-    for resource in range(len(rows.problem.resources)):
-        usable, shift = scaled_usable(rows, resource, preference.roles)
-        least = sum(role.minimum * role.request[resource] for role in roles)
-        most = sum(role.maximum * role.request[resource] for role in roles)
-        yield _SubgroupDemand(usable * rows.count, least >> shift, most >> shift)

@@ -6,7 +6,7 @@ then takes the largest. Backtracking is limited to SUBGROUP_TRIES_MAX domains; w
 CP-SAT.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from phalanx.solver.arrays import (
     allowed_domains,
     anchored_counts,
     anchored_numbers,
+    subgroup_capacities,
 )
 from phalanx.solver.domains import is_domain
 from phalanx.solver.limits import SUBGROUP_TRIES_MAX
@@ -81,7 +82,7 @@ class _Search:
         self._want = list(want)
         self._tries = 0
         self._preferences: list[SubgroupPreference] = []
-        self._known_pod_capacities: dict[int, Mapping[int, int]] = {}
+        self._known_pod_capacities: dict[int, IntArray] = {}
 
     def run(self, rules: Sequence[Rule]) -> Counts | None:
         """Return the pods by [node, role], or None."""
@@ -168,17 +169,12 @@ class _Search:
         enough = np.flatnonzero((fits >= [self._want[role] for role in roles]).all(axis=1))
         capacity = self._pod_capacities(level)
         return sorted(
-            enough.tolist(), key=lambda number: (capacity.get(number, 0), int(fits[number].sum()), number)
+            enough.tolist(), key=lambda number: (int(capacity[number]), int(fits[number].sum()), number)
         )
 
-    def _pod_capacities(self, level: int) -> Mapping[int, int]:
-        """The pod capacity of each domain of a level, also of what the pods of this gang could not use."""
+    def _pod_capacities(self, level: int) -> IntArray:
         if level not in self._known_pod_capacities:
-            rows = self._table.rows
-            self._known_pod_capacities[level] = {
-                int(number): dict(group.subgroup_capacities).get(level, 0)
-                for number, group in zip(rows.domain[level], rows.classes, strict=True)
-            }
+            self._known_pod_capacities[level] = subgroup_capacities(self._table.rows, level)
         return self._known_pod_capacities[level]
 
     def _fits_per_domain(

@@ -65,11 +65,11 @@ class TightnessBounds:
         missing = [Need(need.held[closed], need.amount - int(need.held[opened].sum())) for need in needs]
         missing = [need for need in missing if need.amount > 0]
         if count is None:
-            return max((_lagrangian_bound(capacity, need, None) for need in missing), default=0)
+            return max((lagrangian_bound(capacity, need, None) for need in missing), default=0)
         if comb(len(closed), count) <= DOMAIN_CHOICES_MAX:
             return self._by_enumeration(capacity, count, missing)
         simple = int(np.sort(capacity)[:count].sum())
-        return max([simple, *(_lagrangian_bound(capacity, need, count) for need in missing)])
+        return max([simple, *(lagrangian_bound(capacity, need, count) for need in missing)])
 
     def _inside(self, scope: Scope) -> BoolArray:
         """Which deepest-level domains are in the scope."""
@@ -99,7 +99,7 @@ class TightnessBounds:
         return self._combinations[key]
 
 
-def _lagrangian_bound(capacity: IntArray, need: Need, count: int | None) -> int:
+def lagrangian_bound(capacity: IntArray, need: Need, count: int | None) -> int:
     """The best bound over some multipliers, which are the capacity per unit of some domains."""
     shift = max(0, int(need.held.max(initial=0)).bit_length() - _AMOUNT_BITS)
     # rounded up: what holds enough still does
