@@ -18,7 +18,7 @@ from phalanx.framework.session import Session
 from phalanx.model.gangs import Gang
 from phalanx.model.names import HOSTNAME_KEY, NodeName
 from phalanx.model.nodes import Node, NodeState
-from phalanx.model.resources import NONE, Resources, largest
+from phalanx.model.resources import NONE, PODS, Resources, largest
 from phalanx.model.snapshot import Level
 
 Fits = Callable[[Sequence[ChangedNode]], bool]
@@ -151,7 +151,9 @@ def added_nodes(session: Session, demand: Demand, fits: Fits) -> Iterator[Action
         for model in found:
             larger = beyond(model, size)
             if larger or not size:
-                yield from fewest_copies(Copy(model, larger, own), demand.count, fits)
+                yield from fewest_copies(
+                    Copy(model, larger, own, place_of(session, demand, model)), demand, fits
+                )
 
 
 def beyond(model: Node, size: Resources) -> Resources:
@@ -215,12 +217,21 @@ def _pods(node: Node, demand: Demand) -> int:
     )
 
 
+def place_of(session: Session, demand: Demand, model: Node) -> tuple[str, Path]:
+    """The level and the domain of the model; empty if the gang requires no level."""
+    gang, topology = demand.gang, session.topologies.of(demand.gang)
+    path = _paths(session, gang).get(model.name, ())
+    is_asked = gang.topology.required or any(part.required for part in gang.subgroups)
+    return (topology.levels[len(path) - 1].name, path) if topology and path and is_asked else ("", ())
+
+
 class Copy(Struct, frozen=True):
     """A new node: like the model, but with at least the amounts in `larger` and its own values of labels."""
 
     model: Node
     larger: Resources
     own_labels: frozenset[str]
+    place: tuple[str, Path]
 
     def times(self, count: int) -> list[ChangedNode]:
         """So many of them."""
@@ -236,15 +247,24 @@ class Copy(Struct, frozen=True):
         return found
 
 
-def fewest_copies(copy: Copy, most: int, fits: Fits) -> Iterator[advice.AddNodes]:
-    """As few as possible of these nodes, at most `most`."""
-    if not fits(copy.times(most)):
+def fewest_copies(copy: Copy, demand: Demand, fits: Fits) -> Iterator[advice.AddNodes]:
+    """As few as possible of these nodes, at most one for each pod."""
+    if not fits(copy.times(demand.count)):
         return
-    too_few, enough = 0, most
+    too_few, enough = 0, demand.count
     while enough - too_few > 1:
         middle = (too_few + enough) // 2
         if fits(copy.times(middle)):
             enough = middle
         else:
             too_few = middle
-    yield advice.AddNodes(count=enough, like=copy.model.name, at_least=copy.larger)
+    amounts = {**copy.model.allocatable, **copy.larger}
+    level, domain = copy.place
+    yield advice.AddNodes(
+        count=enough,
+        like=copy.model.name,
+        at_least=copy.larger,
+        size={name: amounts.get(name, 0) for name in requested(demand) if name != PODS},
+        level=level,
+        domain=domain,
+    )
