@@ -20,7 +20,7 @@ from phalanx.actions.explanations.advice import (
     Together,
 )
 from phalanx.actions.explanations.next_steps import sentence
-from phalanx.model.named_parts import plain
+from phalanx.model.named_parts import plain, shown
 from phalanx.model.names import NodeName
 from phalanx.model.nodes import Taint, TaintEffect
 from phalanx.model.queues import Flavor
@@ -102,6 +102,15 @@ def test_actions_are_imperatives() -> None:
     assert LowerMinimum(3, {"ps": 1}, {"s": 2}).text == "lower minMember to 3 (role ps to 1, subgroup s to 2)"
     together = Together((LowerMinimum(3), AddNodes(1, a)))
     assert plain(together.text) == "lower minMember to 3, and also add 1 node like a"
+
+
+def test_who_may_not_see_a_node_reads_what_its_copy_is_like() -> None:
+    scenario = Scenario("zone", "rack").nodes("n", gpu=2, within="z/r").gang("g", 1, gpu=4, required="rack")
+    found = verdict(scenario)
+    assert "dd 1 node like n-0 with at least 4 nvidia.com/gpu" in found.next_step
+    step = shown(found.marked.next_step, lambda _: False) if found.marked is not None else ""
+    assert "dd 1 node in rack z/r that the pods may use, with " in step
+    assert "4 nvidia.com/gpu" in step
 
 
 # --- which advice is given ----------------------------------------------------------------------------------

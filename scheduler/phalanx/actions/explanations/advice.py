@@ -258,20 +258,15 @@ class AddNodes(Struct, frozen=True):
     size: Resources = {}
     """What the pods could use of one of them."""
 
-    level: str = ""
-    domain: tuple[str, ...] = ()
-    """Where they are, if the gang requires a level."""
+    where: str = ""
+    """Where they are, such as " in zone z", if the gang requires a level."""
 
     @property
     def text(self) -> str:
         """As an imperative. Tenants that may not see the node read what its copy must be like."""
         larger = f" with at least {formatting.needed(self.at_least)}" if self.at_least else ""
-        where = named_parts.plain(in_domain(self.level, self.domain))
-        like = named_parts.like_node(
-            f" like {self.like}{larger}",
-            self.like,
-            instead=f"{where} that the pods may use, with {formatting.needed(self.size)}",
-        )
+        copy = f"{named_parts.plain(self.where)} that the pods may use, with {formatting.needed(self.size)}"
+        like = named_parts.like_node(f" like {self.like}{larger}", self.like, instead=copy)
         return f"add {formatting.nodes(self.count)}{like}"
 
 

@@ -217,12 +217,16 @@ def _pods(node: Node, demand: Demand) -> int:
     )
 
 
-def place_of(session: Session, demand: Demand, model: Node) -> tuple[str, Path]:
-    """The level and the domain of the model; empty if the gang requires no level."""
+def place_of(session: Session, demand: Demand, model: Node) -> str:
+    """Where a copy of the model is, such as " in zone z"; empty if the gang requires no level."""
     gang, topology = demand.gang, session.topologies.of(demand.gang)
-    path = _paths(session, gang).get(model.name, ())
     is_asked = gang.topology.required or any(part.required for part in gang.subgroups)
-    return (topology.levels[len(path) - 1].name, path) if topology and path and is_asked else ("", ())
+    if topology is None or not topology.levels or not is_asked:
+        return ""
+    path, last = _paths(session, gang).get(model.name, ()), topology.levels[-1]
+    own = own_labels(session, gang) - {HOSTNAME_KEY}
+    alone = f" in a {last.name} of its own" if last.node_label in own & model.labels.keys() else ""
+    return alone + advice.in_domain(topology.levels[len(path) - 1].name, path)
 
 
 class Copy(Struct, frozen=True):
@@ -231,7 +235,7 @@ class Copy(Struct, frozen=True):
     model: Node
     larger: Resources
     own_labels: frozenset[str]
-    place: tuple[str, Path]
+    place: str
 
     def times(self, count: int) -> list[ChangedNode]:
         """So many of them."""
@@ -259,12 +263,10 @@ def fewest_copies(copy: Copy, demand: Demand, fits: Fits) -> Iterator[advice.Add
         else:
             too_few = middle
     amounts = {**copy.model.allocatable, **copy.larger}
-    level, domain = copy.place
     yield advice.AddNodes(
         count=enough,
         like=copy.model.name,
         at_least=copy.larger,
         size={name: amounts.get(name, 0) for name in requested(demand) if name != PODS},
-        level=level,
-        domain=domain,
+        where=copy.place,
     )
