@@ -95,6 +95,8 @@ def test_many_holders_are_named_in_part() -> None:
 def test_actions_are_imperatives() -> None:
     a, b = NodeName("a"), NodeName("b")
     assert plain(BringBack(cordoned=(a,), faulty=(b,)).text) == "uncordon a and repair b"
+    assert plain(BringBack((), (a,), (b,)).text) == "repair a and wait until b takes pods"
+    assert plain(BringBack((), (), (a, b)).text) == "wait until a, b take pods"
     assert ChangePods(("nodeSelector",), (TAINT,)).text == ("remove nodeSelector and tolerate gpu:NoSchedule")
     assert plain(AddNodes(2, a, {GPU: 8}).text) == "add 2 nodes like a with at least 8 nvidia.com/gpu"
     assert RequireNoLevel("rack", "s").text == "require no rack for subgroup s"

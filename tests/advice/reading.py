@@ -197,7 +197,7 @@ ACTIONS: Final[Forms] = (
         lambda match: Advice("all back", count=int(match["count"])),
     ),
     (
-        r"(?P<nodes>(?:uncordon|repair) (?!or ).+)",
+        r"(?P<nodes>(?:uncordon|repair|wait until) (?!or ).+)",
         lambda match: Advice("back", names=tuple(_nodes(match["nodes"]))),
     ),
     (
@@ -236,8 +236,8 @@ def _fields(text: str) -> Iterator[str]:
 
 
 def _nodes(text: str) -> Iterator[str]:
-    """Such as "uncordon n1, n2 and repair n3"."""
-    for part in re.split(r", | and ", text):
+    """Such as "uncordon n1, n2 and repair n3 and wait until n4 takes pods"."""
+    for part in re.split(r", | and ", re.sub(" takes? pods$", "", text)):
         yield part.rpartition(" ")[2]
 
 

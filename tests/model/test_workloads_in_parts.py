@@ -19,7 +19,7 @@ from phalanx.model.api.kinds import kind_named
 from phalanx.model.api.workloads import WorkloadObject
 from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.memory import Memory
-from phalanx.model.reasons import Objection
+from phalanx.model.reasons import Objection, Reason
 from phalanx.model.workloads.known import WORKLOADS
 
 from tests.builders import demands_of
@@ -391,6 +391,32 @@ def test_a_kind_of_the_configuration_is_read_without_code() -> None:
     cache.apply(Applied(own_kind(paused=True)[0]))
     (gang,) = cache.snapshot(now=0, seed=0, memory=Memory()).gangs.values()
     assert gang.problems[0].message.startswith("Training team/t is suspended")
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (("pods: size", "pods: szie"), "no number at szie of a role at spec.groups"),
+        (("at: spec.groups", "at: spec.gruops"), "no role at spec.gruops"),
+        (("pods: size", "pods: size\n        owners: /spec.replicsa"), "no number at spec.replicsa,"),
+        (("pods: size", "pods: size\n        hosts: hots"), "no number at hots of a role"),
+    ],
+)
+def test_a_path_with_an_error_does_not_let_a_gang_start_in_parts(change: tuple[str, str], says: str) -> None:
+    def problems(config: str) -> tuple[Objection, ...]:
+        cache = new_cache(parse_config(config))
+        item, *pods = own_kind()
+        cache.apply_all(map(Applied, pods))
+        cache.apply(Relisted("Training.training.example.com", (item,)))
+        (gang,) = cache.snapshot(now=0, seed=0, memory=Memory()).gangs.values()
+        return gang.problems
+
+    wrong = OWN.replace(*change)
+    (found,) = problems(wrong)
+    assert found.reason == Reason.INVALID_OBJECT
+    assert found.message.startswith("Training team/t has ")
+    assert says in found.message
+    assert problems(wrong.replace("        name: name", "        name: name\n        missing: 1")) == ()
 
 
 def test_without_the_configuration_its_pods_are_single() -> None:

@@ -86,3 +86,17 @@ def test_members_that_have_left_are_not_counted() -> None:
         await bind_all(stage, "c")
 
     assert violations(history, BindsAreRecorded) == []
+
+
+def test_a_new_pod_group_begins_a_new_record() -> None:
+    async def history(stage: Stage) -> None:
+        stage.create(node("n1"), pod_group("g", min_member=2), of_group("a"), of_group("b"), of_group("c"))
+        await stage.leader()
+        stage.status("g", GROUPS, record={"placed": [{"requests": {"cpu": "1"}, "bound": 2}]})
+        await bind_all(stage, "a", "b")
+        stage.delete("g", GROUPS)
+        stage.create(pod_group("g", min_member=1))
+        stage.status("g", GROUPS, record={"placed": [{"requests": {"cpu": "1"}, "bound": 1}]})
+        await bind_all(stage, "c")
+
+    assert violations(history, BindsAreRecorded) == []

@@ -69,6 +69,7 @@ class Cache:
         queue_dialects: Iterable[QueueDialectName] = (),
         default_spread: Sequence[DefaultConstraint] = (),
         with_images: bool = False,
+        state_taints: tuple[str, ...] = (),
         gangs_move: bool = False,
     ) -> None:
         """`pod_annotations`, `node_annotations`: keys of the annotations to keep. All others are dropped.
@@ -77,6 +78,7 @@ class Cache:
         `queue_dialects`: the other projects whose Queues count.
         `default_spread`: the topology spread constraints of pods that have none.
         `with_images`: whether images of pods and nodes are kept.
+        `state_taints`: taints that only say that a node takes no pods now, beside those that are known.
         `gangs_move`: whether running gangs may be moved, so that the rules of their pods are kept.
         """
         self.scheduler_name = scheduler_name
@@ -85,7 +87,7 @@ class Cache:
         self._device_version = self._device_cluster_version = 0
         self._pod_annotations = tuple(sorted(set(pod_annotations)))
         self._node_annotations = tuple(sorted(set(node_annotations)))
-        self._nodes = NodeTable(annotation_keys=self._node_annotations, with_images=with_images)
+        self._nodes = NodeTable(self._node_annotations, with_images=with_images, state_taints=state_taints)
         self._gangs = GangTable(
             scheduler_name=scheduler_name, pod=lambda uid: self._pods.get(uid), kinds=workload_kinds
         )

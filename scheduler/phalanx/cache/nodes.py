@@ -33,9 +33,16 @@ _encode: Final = Encoder().encode
 class NodeTable:
     """All nodes with their usage. A NodeState is rebuilt only when its node or its usage changed."""
 
-    def __init__(self, *, annotation_keys: tuple[str, ...] = (), with_images: bool = False) -> None:
+    def __init__(
+        self,
+        annotation_keys: tuple[str, ...] = (),
+        *,
+        with_images: bool = False,
+        state_taints: tuple[str, ...] = (),
+    ) -> None:
         self._annotation_keys = annotation_keys
         self._with_images = with_images
+        self._state_taints = state_taints
         self._nodes: Table[core.Node, Node] = Table(read=self._read, changed=self._changed)
         self.zones: Table[NodeResourceTopology, NumaReport] = Table(
             read=read_zones, changed=self._zones_changed
@@ -178,7 +185,12 @@ class NodeTable:
         return placed
 
     def _read(self, written: core.Node) -> Node:
-        return read_node(written, self._annotation_keys, with_images=self._with_images)
+        return read_node(
+            written,
+            self._annotation_keys,
+            with_images=self._with_images,
+            state_taints=self._state_taints,
+        )
 
     def _refresh(self, name: NodeName) -> None:
         node = self._nodes.get(("", name))

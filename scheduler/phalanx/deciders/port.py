@@ -55,5 +55,6 @@ def new_cache(config: SchedulerConfig) -> Cache:
         queue_dialects=config.queue_dialects,
         default_spread=default_spread(config),
         with_images=reads_images(config),
+        state_taints=config.state_taints,
         gangs_move=ActionName.CONSOLIDATE in config.actions,
     )

@@ -20,6 +20,12 @@ from phalanx.model.names import DEFAULT_SCHEDULER_NAME
 from phalanx.model.workloads.kind import WorkloadKind
 from phalanx.model.workloads.known import KNOWN
 
+STATE_TAINTS_MAX: Final = 64
+"""Maximum of `stateTaints`: each key of each taint is compared with all of them when its node changes."""
+
+_TaintKey = Annotated[str, Meta(min_length=2, max_length=317)]
+"""A prefix of 253 characters, `/` and a name of 63, as in Kubernetes. `*` alone would match all."""
+
 _KIND: Final = re.compile("[A-Z][A-Za-z0-9]{0,62}")
 _PLURAL: Final = re.compile("[a-z0-9]{1,63}")
 
@@ -202,6 +208,10 @@ class SchedulerConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="c
     KAI."""
     workloads: tuple[WorkloadKind, ...] = ()
     """Kinds of workloads, in addition to those that Phalanx knows."""
+    state_taints: Annotated[tuple[_TaintKey, ...], Meta(max_length=STATE_TAINTS_MAX)] = ()
+    """Keys of taints that only say that a node takes no pods yet, or is about to go, in addition to those
+    that Phalanx knows. `/` at the end stands for all keys with this prefix, `*` at the start for all with
+    this suffix."""
     tolerance: ToleranceConfig = ToleranceConfig()
     fairness: FairnessConfig = FairnessConfig()
     backfill: BackfillConfig = BackfillConfig()

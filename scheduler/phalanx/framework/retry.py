@@ -29,7 +29,6 @@ that would exceed it.
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from itertools import count
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -70,7 +69,8 @@ BIND_REFUSALS_PER_MINUTE_MAX: Final = 20
 """Refused binds of one pod within a minute at most. Invariant L8 of the simulator checks it, whose
 REFUSED_BINDS_MAX is equal. The default back-off leads to ten in the first minute."""
 
-_MINUTE_MS: Final = 60_000
+_MINUTE_S: Final = 60
+_MINUTE_MS: Final = 1000 * _MINUTE_S
 
 _BACKOFF_DOUBLINGS_MAX: Final = 30
 """Maximum doublings of a back-off, which reaches its maximum before."""
@@ -137,9 +137,13 @@ class RetryConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="camel
 
     @property
     def bind_backoff_max_seconds_min(self) -> int:
-        """Smallest `bind_backoff_max_seconds` with which refused binds are bounded: 3 to 8."""
-        longer = (replace(self, bind_backoff_max_seconds=seconds) for seconds in count(1))
-        return next(each.bind_backoff_max_seconds for each in longer if each.keeps_bind_refusals_bounded)
+        """Smallest `bind_backoff_max_seconds` with which refused binds are bounded: 3 to 8.
+
+        A minute, the largest value that is tried, would do with any back-off: it is the time that is bounded.
+        """
+        longer = (replace(self, bind_backoff_max_seconds=seconds) for seconds in range(1, _MINUTE_S))
+        enough = (each.bind_backoff_max_seconds for each in longer if each.keeps_bind_refusals_bounded)
+        return next(enough, _MINUTE_S)
 
     def avoid_node_ms(self, failures: int) -> int:
         """Time (ms) for which a gang avoids a node with this number of earlier failures of the gang."""

@@ -1,6 +1,6 @@
 """Nodes, their NUMA zones, and their free capacity."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from functools import cached_property
 from typing import Final
@@ -18,11 +18,43 @@ TOPOLOGY_UNKNOWN: Final = "NodeNotInNWTopologyCM"
 """Condition that is True while the network position of the node is unknown."""
 
 
-STATE_TAINTS: Final = "node.kubernetes.io/"
+KUBERNETES_TAINTS: Final = "node.kubernetes.io/"
 """Prefix of the taints by which Kubernetes marks the state of a node, including a cordon."""
 
-CORDON_TAINT: Final = f"{STATE_TAINTS}unschedulable"
+CORDON_TAINT: Final = f"{KUBERNETES_TAINTS}unschedulable"
 """The one that marks a cordon."""
+
+TRANSITION_TAINTS: Final = (
+    *("ToBeDeletedByClusterAutoscaler", "DeletionCandidateOfClusterAutoscaler"),
+    "startup-taint.cluster-autoscaler.kubernetes.io/",
+    "status-taint.cluster-autoscaler.kubernetes.io/",
+    "ignore-taint.cluster-autoscaler.kubernetes.io/",
+    *("karpenter.sh/disrupted", "karpenter.sh/disruption", "karpenter.sh/unregistered"),
+    *("node.cloudprovider.kubernetes.io/", "cloud.google.com/impending-node-termination"),
+    "aws-node-termination-handler/",
+    "*/agent-not-ready",
+)
+"""Taints of nodes that take no pods yet, or that are about to be deleted. `/` at the end stands for all keys
+with this prefix, `*` at the start for all with this suffix: `node.cilium.io/agent-not-ready`, and the CSI
+drivers that follow the same convention.
+
+Sources: `cluster-autoscaler/utils/taints` and the FAQ of cluster-autoscaler, `pkg/apis/v1/taints.go` of
+Karpenter, `cloud-provider/api/well_known_taints.go` of Kubernetes, the pages of Cilium on taints of nodes,
+and the pages of the AWS node termination handler.
+"""
+
+
+def is_state_taint(key: str, configured: Iterable[str] = ()) -> bool:
+    """Whether a taint with this key only says that a node takes no pods now.
+
+    `configured`: keys and patterns like those of `TRANSITION_TAINTS`.
+    """
+    return key.startswith(KUBERNETES_TAINTS) or any(
+        key.endswith(each[1:])
+        if each.startswith("*")
+        else (key.startswith(each) if each.endswith("/") else key == each)
+        for each in (*TRANSITION_TAINTS, *configured)
+    )
 
 
 class TaintEffect(StrEnum):
@@ -43,6 +75,8 @@ class Taint(Struct, frozen=True, gc=False):
     key: str
     effect: str
     value: str = ""
+    is_state: bool = False
+    """Whether it only says that the node takes no pods now; see `is_state_taint`."""
 
 
 Amounts = tuple[tuple[str, int], ...]
@@ -113,7 +147,7 @@ class Node(Struct, frozen=True, dict=True):
     @property
     def as_available(self) -> "Node":
         """The same node without cordon, bad conditions and state taints."""
-        taints = tuple(taint for taint in self.taints if not taint.key.startswith(STATE_TAINTS))
+        taints = tuple(taint for taint in self.taints if not taint.is_state)
         return structs.replace(self, unschedulable=False, conditions={}, condition_changes={}, taints=taints)
 
     @property
@@ -129,14 +163,21 @@ class Node(Struct, frozen=True, dict=True):
     @property
     def has_faulty_state(self) -> bool:
         """Whether something else than a cordon is wrong: a taint such as unreachable, or its position."""
-        return self.has_unknown_topology or bool(self._state_taints - {CORDON_TAINT})
+        return self.has_unknown_topology or any(
+            key.startswith(KUBERNETES_TAINTS) for key in self._state_taints - {CORDON_TAINT}
+        )
+
+    @property
+    def is_in_transition(self) -> bool:
+        """Whether it takes no pods yet, or is about to be deleted."""
+        return any(not key.startswith(KUBERNETES_TAINTS) for key in self._state_taints)
 
     @property
     def _state_taints(self) -> set[str]:
         return {
             taint.key
             for taint in self.taints
-            if taint.key.startswith(STATE_TAINTS) and taint.effect != TaintEffect.PREFER_NO_SCHEDULE
+            if taint.is_state and taint.effect != TaintEffect.PREFER_NO_SCHEDULE
         }
 
     @property

@@ -21,7 +21,14 @@ from phalanx.service.limits import CONFIG_BYTES_MAX, CONFIG_POLL_S
 
 _log = structlog.get_logger(__name__)
 
-_FIXED: Final = ("scheduler_name", "nominating_schedulers", "queue_dialects", "workloads", "tracing")
+_FIXED: Final = (
+    "scheduler_name",
+    "nominating_schedulers",
+    "queue_dialects",
+    "state_taints",
+    "workloads",
+    "tracing",
+)
 """What the cache keeps, what is watched, and where traces are sent follows from these fields."""
 
 

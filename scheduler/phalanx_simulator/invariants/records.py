@@ -19,6 +19,7 @@ _ABOUT: Final = "_about"
 class BindsAreRecorded(Check):
     """S30: a record counts at least as many members as processes have bound that hold their nodes.
 
+    A PodGroup with a new UID begins a new record: members that were bound for the one before do not count.
     Gangs of a single pod have no record. Applications of YuniKorn are not checked: no object names them.
     """
 
@@ -30,8 +31,8 @@ class BindsAreRecorded(Check):
         """Bound members by the UID of the PodGroup."""
         self._in_config_map: dict[str, int] = {}
         """Bound members by the ID of the gang."""
-        self._bound: set[str] = set()
-        """Pods that a process has bound."""
+        self._bound: dict[str, str] = {}
+        """The UID of the PodGroup, empty for other gangs, by the UID of a pod that a process has bound."""
 
     def on_change(self, change: Change) -> None:
         key, data = change.entry.key, change.entry.data
@@ -46,17 +47,25 @@ class BindsAreRecorded(Check):
         if not call.is_bind:
             return
         if call.stage is Stage.LANDED and call.succeeded:
-            self._bound.add(call.uid)
+            bound = self.truth.pods.get(call.uid)
+            self._bound[call.uid] = self._group_uid(bound.gang) if bound is not None else ""
         pod = self.truth.pods.get(call.uid)
         if call.stage is not Stage.SENT or pod is None or not self._has_record(pod.gang):
             return
-        others = sum(1 for each in self.truth.members(pod.gang) if each is not pod and self._holds(each))
+        group = self._group_uid(pod.gang)
+        others = sum(
+            1 for each in self.truth.members(pod.gang) if each is not pod and self._holds(each, group)
+        )
         known = self._recorded(pod)
         if known < others + 1:
             self.violated(pod, f"bind sent although a record counts {known} members, and {others} have nodes")
 
-    def _holds(self, pod: PodFact) -> bool:
-        return pod.uid in self._bound and pod.holds_node and not pod.is_deleting
+    def _holds(self, pod: PodFact, group: str) -> bool:
+        return self._bound.get(pod.uid) == group and pod.holds_node and not pod.is_deleting
+
+    def _group_uid(self, gang: GangKey) -> str:
+        group = self.truth.group_of(gang) if gang.kind == "group" else None
+        return group.uid if group is not None else ""
 
     def _has_record(self, gang: GangKey) -> bool:
         if gang.kind == "group":
@@ -71,8 +80,7 @@ class BindsAreRecorded(Check):
             return self._in_config_map.get(f"{gang.namespace}/{gang.name}", 0)
         if gang.kind == "job":
             return self._in_config_map.get(f"Job.batch:{gang.namespace}/{gang.name}", 0)
-        group = self.truth.group_of(gang)
-        uid = group.uid if group is not None else ""
+        uid = self._group_uid(gang)
         return max(self._in_status.get(uid, 0), self._in_config_map.get(uid, 0))
 
 

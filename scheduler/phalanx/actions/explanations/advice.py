@@ -201,16 +201,21 @@ class ChangePods(Struct, frozen=True):
 
 
 class BringBack(Struct, frozen=True):
-    """Cordoned nodes are in service again, and faulty ones are healthy."""
+    """Cordoned nodes are in service again, faulty ones are healthy, and others take pods."""
 
     cordoned: tuple[NodeName, ...]
     faulty: tuple[NodeName, ...]
+    in_transition: tuple[NodeName, ...] = ()
 
     @property
     def text(self) -> str:
         """As an imperative."""
         parts = [("uncordon", self.cordoned), ("repair", self.faulty)]
-        return " and ".join(f"{verb} {formatting.named_nodes(nodes)}" for verb, nodes in parts if nodes)
+        texts = [f"{verb} {formatting.named_nodes(nodes)}" for verb, nodes in parts if nodes]
+        if self.in_transition:
+            verb = "takes" if len(self.in_transition) == 1 else "take"
+            texts.append(f"wait until {formatting.named_nodes(self.in_transition)} {verb} pods")
+        return " and ".join(texts)
 
 
 class BringBackAll(Struct, frozen=True):

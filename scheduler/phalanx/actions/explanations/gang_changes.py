@@ -24,7 +24,7 @@ from phalanx.model.dialects.known import how_to_lower_minimum
 from phalanx.model.gangs import Gang, GangKind, SubgroupSpec, ancestor_chains
 from phalanx.model.gpu_shares import requests_share
 from phalanx.model.names import ShapeKey
-from phalanx.model.nodes import STATE_TAINTS, Taint, TaintEffect
+from phalanx.model.nodes import Taint, TaintEffect
 from phalanx.model.pods import Pod, PodShape
 from phalanx.model.reasons import Objection
 from phalanx.model.resources import Resources, largest
@@ -238,7 +238,7 @@ def _intolerable(session: Session, shapes: Sequence[PodShape]) -> list[Taint]:
         taint
         for state in (session.nodes.values() if session.facts.any_taint else ())
         for taint in state.node.taints
-        if taint.effect != TaintEffect.PREFER_NO_SCHEDULE and not taint.key.startswith(STATE_TAINTS)
+        if taint.effect != TaintEffect.PREFER_NO_SCHEDULE and not taint.is_state
     )
     strict = [taint for taint in counts if not all(tolerates(shape.tolerations, taint) for shape in shapes)]
     return sorted(strict, key=lambda taint: (-counts[taint], taint.key, taint.value, taint.effect))[

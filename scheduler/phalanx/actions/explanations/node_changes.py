@@ -69,7 +69,8 @@ def bringing_back(session: Session, nodes: Sequence[ChangedNode]) -> Action:
     states = [session.nodes[each.like].node for each in nodes]
     cordoned = [node.name for node in states if node.is_cordoned]
     faulty = [node.name for node in states if node.name in session.faults or node.has_faulty_state]
-    return advice.BringBack(cordoned=tuple(cordoned), faulty=tuple(faulty))
+    in_transition = [node.name for node in states if node.is_in_transition]
+    return advice.BringBack(tuple(cordoned), tuple(faulty), tuple(in_transition))
 
 
 def _admitting(session: Session, demand: Demand, nodes: Sequence[Node]) -> list[Node]:

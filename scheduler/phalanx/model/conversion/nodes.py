@@ -10,15 +10,22 @@ from phalanx.model.conversion.images import read_node_images
 from phalanx.model.conversion.metadata import identity
 from phalanx.model.conversion.requests import add_shared_devices
 from phalanx.model.names import NodeName
-from phalanx.model.nodes import Node, Taint
+from phalanx.model.nodes import Node, Taint, is_state_taint
 from phalanx.model.reasons import Objection, Reason
 from phalanx.model.resources import InvalidQuantity, capacity_amount
 
 
 def read_node(
-    written: core.Node, annotation_keys: tuple[str, ...] = (), *, with_images: bool = False
+    written: core.Node,
+    annotation_keys: tuple[str, ...] = (),
+    *,
+    with_images: bool = False,
+    state_taints: tuple[str, ...] = (),
 ) -> Node:
-    """Convert one node. Without allocatable its capacity counts, as the API server defaults it."""
+    """Convert one node. Without allocatable its capacity counts, as the API server defaults it.
+
+    `state_taints`: those that the configuration adds to the ones of `is_state_taint`.
+    """
     meta, status = written.metadata, written.status
     field = "allocatable" if status.allocatable else "capacity"
     problems: list[Objection] = []
@@ -28,7 +35,10 @@ def read_node(
         name=NodeName(meta.name),
         uid=identity("Node", meta),
         labels=dict(sorted(meta.labels.items())),
-        taints=tuple(Taint(key=t.key, effect=t.effect, value=t.value) for t in written.spec.taints),
+        taints=tuple(
+            Taint(each.key, each.effect, each.value, is_state_taint(each.key, state_taints))
+            for each in written.spec.taints
+        ),
         unschedulable=written.spec.unschedulable,
         allocatable=add_shared_devices(amounts, meta.labels, problems),
         problems=tuple(problems),

@@ -49,6 +49,7 @@ def read_workload(
     owner = controller_of(meta.owner_references, kinds=kinds)
     partial = _partial(kind, meta, fields, roles, has_run=has_run) if owner is None else None
     problems = list(_problems(kind, meta, fields))
+    problems += _paths_to_nothing(kind, meta, fields) if kind.name not in KNOWN.by_name else ()
     if isinstance(partial, Objection):
         problems.append(partial)
         partial = None
@@ -120,6 +121,32 @@ def _problems(kind: WorkloadKind, meta: ObjectMeta, fields: Mapping[str, Any]) -
         )
 
 
+def _paths_to_nothing(kind: WorkloadKind, meta: ObjectMeta, fields: Mapping[str, Any]) -> Iterator[Objection]:
+    """Paths of a configured kind that lead to nothing: its gang may be larger than it seems."""
+    name = f"{kind.kind} {meta.namespace}/{meta.name}"
+    for paths in kind.roles:
+        described = _role_at(fields, paths.at) if paths.at else fields
+        roles = described if isinstance(described, list) else [described]
+        if paths.missing is not None:
+            continue
+        if not all(isinstance(role, Mapping) for role in roles):
+            yield _nothing_at(name, f"role at {paths.at}", kind)
+            continue
+        numbers = (paths.pods, paths.owners, paths.hosts)
+        for path in (*numbers, paths.least if _at(fields, kind.elastic) is True else ""):
+            if path and any(_whole(_find(role, fields, path)) is None for role in roles):
+                where = "" if path.startswith("/") or not paths.at else f" of a role at {paths.at}"
+                yield _nothing_at(name, f"number at {path.removeprefix('/')}{where}", kind)
+
+
+def _nothing_at(name: str, what: str, kind: WorkloadKind) -> Objection:
+    return Objection(
+        Reason.INVALID_OBJECT,
+        f"{name} has no {what}, which the configuration of {kind.kind} names",
+        f"Write it, or correct the path, or configure missing if a {kind.kind} may leave it out",
+    )
+
+
 def _has_ended(kind: WorkloadKind, fields: Mapping[str, Any]) -> bool:
     conditions = _at(fields, "status.conditions") if kind.ended_conditions else None
     found = conditions if isinstance(conditions, list) else ()
@@ -184,7 +211,7 @@ def _role(paths: RolePaths, find: Find, *, one_first: bool) -> WorkloadRole:
     hosts = _or_one(_whole(find(paths.hosts)))
     least = _whole(find(paths.least)) or 0
     written = _whole(find(paths.pods))
-    pods = max((paths.missing if written is None else written) - paths.including, 0)
+    pods = max((paths.pods_if_missing if written is None else written) - paths.including, 0)
     return WorkloadRole(
         name=str(find(paths.name) or paths.called),
         owners=_or_one(_whole(find(paths.owners))),

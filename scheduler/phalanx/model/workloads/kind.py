@@ -67,8 +67,10 @@ class RolePaths(Struct, frozen=True, forbid_unknown_fields=True, rename="camel")
     pods: str = ""
     """How many pods each of them has at the same time."""
 
-    missing: int = 1
-    """How many, if no number is written at `pods`."""
+    missing: int | None = None
+    """How many, if no number is written at `pods`; `owners` and `hosts` are then 1, and `at` may lead to
+    nothing. Without it an object of a configured kind must have them all: a path with an error in it would
+    let its gang start in parts."""
 
     least: str = ""
     """How many it always has, if an autoscaler decides on the others; `pods` counts if it is more."""
@@ -106,6 +108,11 @@ class RolePaths(Struct, frozen=True, forbid_unknown_fields=True, rename="camel")
 
     depends_on: str = ""
     """If this is present and not empty, the role is created after others."""
+
+    @property
+    def pods_if_missing(self) -> int:
+        """How many pods each owner has, if no number is written."""
+        return 1 if self.missing is None else self.missing
 
 
 class WorkloadKind(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):

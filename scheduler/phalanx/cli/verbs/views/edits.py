@@ -12,7 +12,7 @@ from phalanx.model.api.devices import ResourceClaim
 from phalanx.model.api.kinds import KubeObject, kind_name
 from phalanx.model.api.queues import Queue
 from phalanx.model.names import HOSTNAME_KEY
-from phalanx.model.nodes import STATE_TAINTS
+from phalanx.model.nodes import is_state_taint
 from phalanx.model.pods import PodPhase
 
 Key = tuple[str, str, str]
@@ -70,7 +70,7 @@ class Objects:
     def add_nodes(self, number: int, *, like: str) -> None:
         """Add nodes like this one, but without its pods, its cordon and its faults. Raises BadInput."""
         model = self._node(like, "--like")
-        taints = tuple(taint for taint in model.spec.taints if not taint.key.startswith(STATE_TAINTS))
+        taints = tuple(taint for taint in model.spec.taints if not is_state_taint(taint.key))
         status: NodeStatus = replace(model.status, conditions=())
         place = 0
         for _ in range(number):

@@ -70,7 +70,7 @@ def _owner(document: Document, own: Values) -> dict[str, Any]:
 
 def _count(paths: RolePaths, role: Values) -> int:
     """How many pods exist at the same time."""
-    pods = max(_number(role, paths.pods, paths.missing), _number(role, paths.least, 0))
+    pods = max(_number(role, paths.pods, paths.pods_if_missing), _number(role, paths.least, 0))
     whole = _number(role, paths.completions, pods)
     owners, hosts = _number(role, paths.owners, 1), _number(role, paths.hosts, 1)
     return owners * max(min(pods, whole) - paths.including, 0) * hosts
