@@ -16,6 +16,7 @@ from phalanx.framework.evictions import PodEvictionLimit
 from phalanx.framework.plugin import Plugin
 from phalanx.framework.view import SessionView
 from phalanx.limits import BUDGET_RECOUNT_MS
+from phalanx.model import named_parts
 from phalanx.model.pods import Pod, PodPhase
 from phalanx.model.snapshot import DisruptionBudget
 
@@ -62,7 +63,7 @@ class DisruptionBudgets(Plugin):
         fresh = [end for end in ends if end > now - BUDGET_RECOUNT_MS]
         fault = f", as its {budget.fault}" if budget.fault else ""
         return PodEvictionLimit(
-            name=f"PodDisruptionBudget {budget}{fault}",
+            name=f"{named_parts.titled(f'PodDisruptionBudget {budget}')}{fault}",
             pods=frozenset(pod.uid for pod in pods if not pod.deleting),
             count=max(0, budget.allowed - len(fresh)),
             is_hard=self._is_hard,

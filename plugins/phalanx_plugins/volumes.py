@@ -21,6 +21,7 @@ from phalanx.framework.plugin import NodeCost, NodeFilter, Plugin
 from phalanx.framework.pod_view import PodView
 from phalanx.framework.view import SessionView
 from phalanx.framework.volume_supply import SpaceFilter, VolumeAmounts, can_be_provisioned, why_none_fits
+from phalanx.model import named_parts
 from phalanx.model.gangs import Gang
 from phalanx.model.nodes import Node
 from phalanx.model.pods import MountedClaim, Pod, VolumeClaim
@@ -128,7 +129,8 @@ def _why_not(claim: VolumeClaim, node: Node) -> str:
     if provisioning is None:
         return f"volume of claim {claim.name} is not accessible"
     if provisioning.selected_node not in ("", node.name):
-        return f"the volume of claim {claim.name} is being provisioned for node {provisioning.selected_node}"
+        node_name = named_parts.node(provisioning.selected_node, titled=True)
+        return f"the volume of claim {claim.name} is being provisioned for {node_name}"
     return f"StorageClass {provisioning.storage_class} of claim {claim.name} does not allow their topology"
 
 

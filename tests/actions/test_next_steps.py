@@ -20,6 +20,7 @@ from phalanx.actions.explanations.advice import (
     Together,
 )
 from phalanx.actions.explanations.next_steps import sentence
+from phalanx.model.named_parts import plain, shown
 from phalanx.model.names import NodeName
 from phalanx.model.nodes import Taint, TaintEffect
 from phalanx.model.queues import Flavor
@@ -60,21 +61,21 @@ def test_each_part_of_the_sentence_is_enough_by_itself() -> None:
 
 
 def test_free_amounts_are_named_per_node() -> None:
-    assert Freed(capacity(2, "a-0")).text == "2 more nvidia.com/gpu are free on a-0"
-    assert Freed(capacity(2, "a-0", "b-0"), "rack", ("z", "r")).text == (
+    assert plain(Freed(capacity(2, "a-0")).text) == "2 more nvidia.com/gpu are free on a-0"
+    assert plain(Freed(capacity(2, "a-0", "b-0"), "rack", ("z", "r")).text) == (
         "2 more nvidia.com/gpu are free in rack z/r on each of a-0, b-0"
     )
-    assert Freed((*capacity(2, "a-0"), *capacity(1, "b-0"))).text == (
+    assert plain(Freed((*capacity(2, "a-0"), *capacity(1, "b-0"))).text) == (
         "2 more nvidia.com/gpu are free on a-0 and 1 more nvidia.com/gpu are free on b-0"
     )
-    assert PodsFit(2, {GPU: 4}, "rack", ("z", "r")).text == (
+    assert plain(PodsFit(2, {GPU: 4}, "rack", ("z", "r")).text) == (
         "nodes in rack z/r fit 2 more pods (at least 4 more nvidia.com/gpu)"
     )
 
 
 def test_amounts_are_rounded_up_and_include_pods() -> None:
     amounts = {"cpu": 1500, "memory": GI + 1, GPU: 1, PODS: 1}
-    assert Freed((NodeCapacity(NodeName("a-0"), amounts),)).text == (
+    assert plain(Freed((NodeCapacity(NodeName("a-0"), amounts),)).text) == (
         "1500m more cpu, 1.1Gi more memory, 1 more nvidia.com/gpu, 1 more pod are free on a-0"
     )
     limits = {"limit of queue q": {"memory": 3 * GI - 1, PODS: 2}, "limit of queue p": {GPU: 1}}
@@ -93,16 +94,25 @@ def test_many_holders_are_named_in_part() -> None:
 
 def test_actions_are_imperatives() -> None:
     a, b = NodeName("a"), NodeName("b")
-    assert BringBack(cordoned=(a,), faulty=(b,)).text == "uncordon a and repair b"
-    assert BringBack((), (a,), (b,)).text == "repair a and wait until b takes pods"
-    assert BringBack((), (), (a, b)).text == "wait until a, b take pods"
+    assert plain(BringBack(cordoned=(a,), faulty=(b,)).text) == "uncordon a and repair b"
+    assert plain(BringBack((), (a,), (b,)).text) == "repair a and wait until b takes pods"
+    assert plain(BringBack((), (), (a, b)).text) == "wait until a, b take pods"
     assert ChangePods(("nodeSelector",), (TAINT,)).text == ("remove nodeSelector and tolerate gpu:NoSchedule")
-    assert AddNodes(2, a, {GPU: 8}).text == "add 2 nodes like a with at least 8 nvidia.com/gpu"
+    assert plain(AddNodes(2, a, {GPU: 8}).text) == "add 2 nodes like a with at least 8 nvidia.com/gpu"
     assert RequireNoLevel("rack", "s").text == "require no rack for subgroup s"
     assert LabelNodes("rack").text == "label all nodes that lack it with one value of rack"
     assert LowerMinimum(3, {"ps": 1}, {"s": 2}).text == "lower minMember to 3 (role ps to 1, subgroup s to 2)"
     together = Together((LowerMinimum(3), AddNodes(1, a)))
-    assert together.text == "lower minMember to 3, and also add 1 node like a"
+    assert plain(together.text) == "lower minMember to 3, and also add 1 node like a"
+
+
+def test_who_may_not_see_a_node_reads_what_its_copy_is_like() -> None:
+    scenario = Scenario("zone", "rack").nodes("n", gpu=2, within="z/r").gang("g", 1, gpu=4, required="rack")
+    found = verdict(scenario)
+    assert "dd 1 node like n-0 with at least 4 nvidia.com/gpu" in found.next_step
+    step = shown(found.marked.next_step, lambda _: False) if found.marked is not None else ""
+    assert "dd 1 node in rack z/r that the pods may use, with " in step
+    assert "4 nvidia.com/gpu" in step
 
 
 # --- which advice is given ----------------------------------------------------------------------------------

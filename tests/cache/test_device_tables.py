@@ -15,6 +15,7 @@ from phalanx.model.conversion.pods import read_pod
 from phalanx.model.conversion.shapes import ShapeCache
 from phalanx.model.devices.claims import AllocatedDevice, Allocation, Claim, ClaimGrant
 from phalanx.model.devices.pools import NodeChoice
+from phalanx.model.named_parts import plain
 from phalanx.model.names import NodeName, PodUid
 from phalanx.model.nodes import Node
 
@@ -212,7 +213,7 @@ def test_decided_devices_are_checked_before_the_bind(event: Any, problem: str) -
     assert cache.device_conflict(found, ON_N1) == ""
     cache.apply(event)
     if problem:
-        assert cache.device_conflict(found, ON_N1).startswith(problem)
+        assert plain(cache.device_conflict(found, ON_N1)).startswith(problem)
     else:
         assert cache.device_conflict(found, ON_N1) == ""
 
@@ -285,7 +286,7 @@ def test_decided_shares_are_checked_before_the_bind(events: list[Any], problem: 
     for event in events:
         cache.apply(event)
     cache.check_invariants()
-    said = cache.device_conflict(found, ON_N1)
+    said = plain(cache.device_conflict(found, ON_N1))
     assert said.startswith(problem) if problem else said == ""
 
 
@@ -307,7 +308,7 @@ def test_an_earlier_allocation_is_checked_before_the_bind_on_its_nodes() -> None
     assert cache.device_conflict(found, ON_N1) == ""
     cache.apply(on_nodes("n2"))
     problem = "ResourceClaim team/c was allocated for other nodes since the decision"
-    assert cache.device_conflict(found, ON_N1) == problem
+    assert plain(cache.device_conflict(found, ON_N1)) == problem
     assert cache.device_conflict(found, Node(name=NodeName("n2"), uid="n2", labels={}, allocatable={})) == ""
     cache.apply(claim())
     assert "is not allocated any more" in cache.device_conflict(found, ON_N1)

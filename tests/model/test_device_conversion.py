@@ -20,6 +20,7 @@ from phalanx.model.devices.claims import ALL_DEVICES, devices_in_use
 from phalanx.model.devices.cluster import ClusterDevices
 from phalanx.model.devices.pod_claims import allocate_for_pod
 from phalanx.model.devices.pools import Attribute, Inventory
+from phalanx.model.named_parts import plain
 
 from tests.cache.test_arbitrary_objects import structs_of
 from tests.examples import holds
@@ -93,7 +94,7 @@ def test_errors_of_a_slice_name_the_field_and_no_device_of_its_pool_is_used(
     if "nodeSelector" in spec:
         del written["spec"]["allNodes"]
     found = read_slice(msgspec.convert(written, api.ResourceSlice))
-    assert found.problems[0].startswith(f"ResourceSlice bad: {problem}")
+    assert plain(found.problems[0]).startswith(f"ResourceSlice bad: {problem}")
     for pool in Inventory([found]).pools(node()):
         assert found.problems[0] in pool.problem
 

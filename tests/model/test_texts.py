@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from phalanx.kube.api_fields import message_text
 from phalanx.model.names import GangId
-from phalanx.model.reasons import Evidence, Reason, Verdict, as_printable
+from phalanx.model.reasons import Evidence, Reason, Verdict, in_plain_text
 from phalanx.model.texts import printable
 
 from tests.examples import holds
@@ -49,7 +49,7 @@ def test_all_texts_of_a_verdict_are_escaped(
     verdict = Verdict(
         GangId("g"), group, Reason.QUEUE_NOT_FOUND, message, (Evidence(subject, found, 3),), step
     )
-    shown = as_printable(verdict)
+    shown = in_plain_text(verdict)
     texts = [shown.group, shown.message, shown.next_step]
     texts += [text for each in shown.evidence for text in (each.subject, each.finding)]
     assert not any(map(has_controls, texts))

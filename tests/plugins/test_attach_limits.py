@@ -8,10 +8,10 @@ from phalanx.model.api.kinds import KINDS, STORAGE_KINDS, KubeObject
 from phalanx.model.attach_limits import attach_resource
 from phalanx.model.events import Applied, Deleted
 from phalanx.model.names import LABEL_POD_GROUP
-from phalanx.service.write_checks import CachePlacementCheck
 
 from tests.model.written import named, node, pod, pod_group, written
 from tests.plugins.test_claim_users import World
+from tests.service.plain_check import PlainCheck
 
 DRIVER = "disk.example.com"
 CLASS = named("StorageClass", "late", provisioner=DRIVER, volumeBindingMode="WaitForFirstConsumer")
@@ -201,7 +201,7 @@ def test_an_assumed_pod_must_not_be_bound_when_the_limit_was_lowered() -> None:
     world = World(CLASS, csi_node(limit=1), late("a"), user("a", "a"))
     snapshot = world.cache.snapshot(now=0, seed=0, memory=world.memory)
     result = world.engine.decide(snapshot)
-    checks = CachePlacementCheck(world.cache, world.config)
+    checks = PlainCheck(world.cache, world.config)
     (placement,) = result.placements
     world.cache.apply_all([Assumed(bind.pod, bind.node) for bind in placement.binds])
     assert checks.gang(placement) is None

@@ -30,12 +30,12 @@ from phalanx.model.nodes import Node
 from phalanx.model.reasons import Objection, Reason
 from phalanx.model.resources import PODS
 from phalanx.model.rules import Budget, Rule
-from phalanx.service.write_checks import CachePlacementCheck
 
 from tests.builders import Scenario
 from tests.model.written import node, pod
 from tests.plugins.foreign.closed_until import CLOSED_UNTIL, ClosedUntil
 from tests.plugins.installed import installed
+from tests.service.plain_check import PlainCheck
 
 
 def config(*names: str) -> SchedulerConfig:
@@ -478,7 +478,7 @@ def test_the_filters_are_checked_with_the_current_time_before_a_bind() -> None:
     members = [pod(zone, meta={"annotations": {"needs": zone}}) for zone in ("a", "b")]
     cache.apply_all(map(Applied, (node("n", **closed), *members)))
     cache.apply_all([Assumed(PodUid(member.metadata.uid), NodeName("n")) for member in members])
-    check = CachePlacementCheck(cache, by_time, lambda: times[0])
+    check = PlainCheck(cache, by_time, lambda: times[0])
 
     def objection(member: Pod) -> str | None:
         bind = Bind(

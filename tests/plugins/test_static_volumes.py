@@ -10,10 +10,10 @@ from phalanx.model.api.kinds import KINDS, KubeObject
 from phalanx.model.decisions import CycleResult
 from phalanx.model.events import Applied, Deleted
 from phalanx.model.names import LABEL_POD_GROUP
-from phalanx.service.write_checks import CachePlacementCheck
 
 from tests.model.written import named, node, pod, pod_group, written
 from tests.plugins.test_claim_users import World as PlainWorld
+from tests.service.plain_check import PlainCheck
 
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 LOCAL = named("StorageClass", "local", provisioner=NO_PROVISIONER, volumeBindingMode="WaitForFirstConsumer")
@@ -280,7 +280,7 @@ def test_the_volume_is_checked_before_the_bind(
     made.cache.apply(Assumed(bind.pod, bind.node, volumes=bind.volumes))
     if event is not None:
         made.cache.apply(event)
-    found = CachePlacementCheck(made.cache, made.config).gang(placement)
+    found = PlainCheck(made.cache, made.config).gang(placement)
     assert (found is None) == (objection is None), found
     assert objection is None or (found is not None and objection in found)
 

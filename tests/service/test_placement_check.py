@@ -15,10 +15,10 @@ from phalanx.model.memory import Memory
 from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.pods import Device
 from phalanx.model.snapshot import Level, Topology
-from phalanx.service.write_checks import CachePlacementCheck
 
 from tests.model.written import claim, label, node, pod, pod_group, written
 from tests.node_topologies import node_topology
+from tests.service.plain_check import PlainCheck
 
 CAPACITY = {"allocatable": {"cpu": "8", "pods": "10"}}
 Change = dict[str, Any]
@@ -36,7 +36,7 @@ def bind_error(changed: Change | None) -> str | None:
     rack = {"rack": "r"}
     objects = (node("n", labels=rack, status=CAPACITY), member)
     cache.apply_all(map(Applied, (*objects, pod_group("g", topology={"required": "rack"}))))
-    check = CachePlacementCheck(cache, config)
+    check = PlainCheck(cache, config)
     snapshot = cache.snapshot(now=0, seed=0, memory=Memory())
     snapshot = replace(snapshot, topologies={"": Topology("", (Level("rack", "rack"),))})
     (placement,) = decide(snapshot, config).placements
@@ -93,7 +93,7 @@ def test_a_spread_constraint_is_checked_again() -> None:
     (bind,) = placement.binds
     assert bind.node == "n"
     cache.apply(Assumed(bind.pod, bind.node))
-    check = CachePlacementCheck(cache, config)
+    check = PlainCheck(cache, config)
     assert check.gang(placement) is None
     cache.apply(Applied(pod("y", uid="y", labels={"app": "y"}, nodeName="n")))
     assert check.gang(placement) is None
@@ -113,7 +113,7 @@ def test_a_port_that_another_scheduler_gave_away_is_checked_again() -> None:
     cache.apply_all(map(Applied, (node("n", status=CAPACITY), node("m", status=CAPACITY), new)))
     (placement,) = decide(cache.snapshot(now=0, seed=0, memory=Memory()), config).placements
     cache.apply(Assumed(placement.binds[0].pod, placement.binds[0].node))
-    check = CachePlacementCheck(cache, config)
+    check = PlainCheck(cache, config)
     assert check.gang(placement) is None
     where = placement.binds[0].node
     elsewhere = "m" if where == "n" else "n"
@@ -133,7 +133,7 @@ def test_a_node_with_overcommitted_gpus_accepts_pods_without_gpus() -> None:
     cache.apply_all(map(Applied, (node("n", status=offered), old, new)))
     (placement,) = decide(cache.snapshot(now=0, seed=0, memory=Memory()), config).placements
     cache.apply(Assumed(placement.binds[0].pod, placement.binds[0].node))
-    assert CachePlacementCheck(cache, config).gang(placement) is None
+    assert PlainCheck(cache, config).gang(placement) is None
 
 
 SHARING = {label("gpu-sharing"): "true", "nvidia.com/gpu.count": "2"}
@@ -167,10 +167,10 @@ def test_a_device_that_another_pod_took_in_the_meantime(meta: dict[str, Any], ex
     (bind,) = placement.binds
     assert bind.device == Device(index=1, taken=200)
     cache.apply(Assumed(bind.pod, bind.node, bind.device))
-    assert CachePlacementCheck(cache, config).gang(placement) is None
+    assert PlainCheck(cache, config).gang(placement) is None
     cache.apply(Applied(pod("other", uid="other", nodeName="n", meta=meta)))
     cache.check_invariants()
-    assert CachePlacementCheck(cache, config).gang(placement) == expected
+    assert PlainCheck(cache, config).gang(placement) == expected
 
 
 ASKS_FOR_MORE = "pod team/new requests more of a GPU since the decision"
@@ -203,7 +203,7 @@ def test_a_pod_that_requests_more_of_a_device_in_the_meantime(
     cache.apply(Applied(node("n", labels={**labels, "nvidia.com/gpu.memory": memory}, status=CAPACITY)))
     (bind,) = placement.binds
     cache.apply(Assumed(bind.pod, bind.node, bind.device))
-    assert CachePlacementCheck(cache, config).gang(placement) == expected
+    assert PlainCheck(cache, config).gang(placement) == expected
 
 
 def test_a_device_that_the_node_no_longer_has() -> None:
@@ -216,7 +216,7 @@ def test_a_device_that_the_node_no_longer_has() -> None:
     (bind,) = placement.binds
     cache.apply(Assumed(bind.pod, bind.node, bind.device))
     cache.apply(Applied(node("n", labels={**SHARING, "nvidia.com/gpu.count": "1"}, status=CAPACITY)))
-    expected = CachePlacementCheck(cache, config).gang(placement)
+    expected = PlainCheck(cache, config).gang(placement)
     assert expected == "GPU 1 of node n has insufficient capacity since the decision"
 
 
@@ -235,9 +235,9 @@ def test_a_running_member_that_left_the_domain_invalidates_the_plan() -> None:
     (placement,) = decide(snapshot, config).placements
     assert [bind.node for bind in placement.binds] == ["n2"]
     cache.apply(Assumed(placement.binds[0].pod, placement.binds[0].node))
-    assert CachePlacementCheck(cache, config).gang(placement) is None
+    assert PlainCheck(cache, config).gang(placement) is None
     cache.apply(Applied(node("n1", labels={"rack": "another"}, status=CAPACITY)))
-    expected = CachePlacementCheck(cache, config).gang(placement)
+    expected = PlainCheck(cache, config).gang(placement)
     assert expected == "running pod team/old is outside the domain of the placement"
 
 
@@ -258,7 +258,7 @@ def test_the_domain_of_a_subgroup_is_checked_again(rack: str, expected: str | No
     assert (placement.domain_labels, placement.node_labels) == ({}, {"n": {"rack": "r"}})
     cache.apply(Assumed(placement.binds[0].pod, placement.binds[0].node))
     cache.apply(Applied(node("n", labels={"rack": rack}, status=CAPACITY)))
-    found = CachePlacementCheck(cache, config).gang(placement)
+    found = PlainCheck(cache, config).gang(placement)
     assert (found is None) if expected is None else (expected in (found or ""))
 
 
@@ -274,7 +274,7 @@ def test_a_pod_that_violates_anti_affinity_was_bound_in_the_meantime() -> None:
     cache.apply_all(map(Applied, (*nodes, *members, pod_group("g", minMember=2))))
     (placement,) = decide(cache.snapshot(now=0, seed=0, memory=Memory()), config).placements
     cache.apply_all(Assumed(bind.pod, bind.node) for bind in placement.binds)
-    check = CachePlacementCheck(cache, config)
+    check = PlainCheck(cache, config)
     assert check.gang(placement) is None
     cache.apply(Applied(pod("f", uid="f", nodeName="n", schedulerName="other", labels={"app": "x"})))
     (at_n,) = [bind for bind in placement.binds if bind.node == "n"]
@@ -310,7 +310,7 @@ def test_zones_that_other_pods_may_have_taken_in_the_meantime(
     cache, config = zoned_cache(requesting_pod("a", 4)), SchedulerConfig()
     (placement,) = decide(cache.snapshot(now=0, seed=0, memory=Memory()), config).placements
     cache.apply(Assumed(placement.binds[0].pod, placement.binds[0].node))
-    check = CachePlacementCheck(cache, config)
+    check = PlainCheck(cache, config)
     assert check.gang(placement) is None
     for index, size in enumerate(sizes):
         cache.apply(Applied(requesting_pod(f"x{index}", size, nodeName="n", status={"phase": phase})))
@@ -323,7 +323,7 @@ def test_zones_that_became_smaller_in_the_meantime() -> None:
     cache.apply(Assumed(placement.binds[0].pod, placement.binds[0].node))
     small = {"example.com/gpu": "2"}
     cache.apply(Applied(written(NodeResourceTopology, node_topology("n", *[small] * 4))))
-    expected = CachePlacementCheck(cache, config).gang(placement)
+    expected = PlainCheck(cache, config).gang(placement)
     assert expected == "node n: have no NUMA zone with 4 example.com/gpu together"
 
 
@@ -343,7 +343,7 @@ def test_a_member_that_is_already_running_is_not_counted_twice() -> None:
     (placement,) = decide(cache.snapshot(now=0, seed=0, memory=Memory()), config).placements
     for bind in placement.binds:
         cache.apply(Assumed(bind.pod, bind.node))
-    check = CachePlacementCheck(cache, config)
+    check = PlainCheck(cache, config)
     assert check.gang(placement) is None
     cache.apply(Applied(requesting_pod("b", 4, labels=labels, **runs)))
     bind = next(each for each in placement.binds if each.name == "a")
@@ -368,7 +368,7 @@ def test_an_answer_about_a_node_does_not_outlive_the_claims(before: str, after: 
     member = pod("a", uid="a", volumes=mounts)
     cache.apply_all(map(Applied, (*nodes, *volumes, member, claim(volume=before))))
     cache.apply(Assumed(PodUid("a"), NodeName("n")))
-    check = CachePlacementCheck(cache, config)
+    check = PlainCheck(cache, config)
     bind = Bind(pod=PodUid("a"), namespace="team", name="a", node=NodeName("n"))
     certificate = Certificate(terms=(), objective=(), bound=(), proven=True, by="test")
     placement = Placement(GangId("a"), "a", cycle=1, cause="start", binds=(bind,), certificate=certificate)

@@ -1,6 +1,6 @@
 """Objects of a tenant name nothing of other tenants, unless the configuration says so.
 
-Real verdicts and evictions are checked, and texts that a plugin could write.
+Real verdicts and evictions are checked, and texts with names as any action could write them.
 """
 
 from phalanx.cache.cache import Cache
@@ -8,8 +8,9 @@ from phalanx.cache.events import Applied
 from phalanx.framework.config import SchedulerConfig, parse_config
 from phalanx.model.decisions import Evict, EvictionReason
 from phalanx.model.gangs import Gang
+from phalanx.model.named_parts import domain, like_node, node, plain, titled, workload
 from phalanx.model.names import GangId, PodUid
-from phalanx.model.reasons import Evidence, Reason, Verdict
+from phalanx.model.reasons import Evidence, Reason, Verdict, in_plain_text
 from phalanx.service.tenant_names import TenantNames
 
 from tests.tenants.world import World
@@ -22,8 +23,7 @@ def shared() -> World:
     world = World().queue("mine", team="mine").queue("theirs", team="theirs")
     world.namespace("my-ns", team="mine").namespace("my-other-ns", team="mine")
     world.namespace("secret-ns", team="theirs")
-    node = world.objects["Node", "", "n0"]
-    assert node.metadata.name == "n0"
+    assert world.objects["Node", "", "n0"].metadata.name == "n0"
     world.pod("my-pod", "my-ns", queue="mine", on="n0", charged="mine")
     world.group("mate", "my-other-ns", queue="mine").pod("mate-0", "my-other-ns", group="mate", on="n0")
     return world
@@ -44,7 +44,9 @@ def shown(world: World, gang: str, text: str, *, show_all: bool = False) -> str:
     """The text as the objects of this gang show it."""
     cache = cache_of(world)
     asked = gang_of(cache, gang)
-    verdict = Verdict(asked.id, str(asked), Reason.INSUFFICIENT_CAPACITY, text, (Evidence(text, text),), text)
+    verdict = in_plain_text(
+        Verdict(asked.id, str(asked), Reason.INSUFFICIENT_CAPACITY, text, (Evidence(text, text),), text)
+    )
     seen = TenantNames(cache, show_all=show_all).verdict(asked, verdict)
     (evidence,) = seen.evidence
     assert {seen.message, seen.next_step, evidence.subject, evidence.finding} == {seen.message}
@@ -54,25 +56,31 @@ def shown(world: World, gang: str, text: str, *, show_all: bool = False) -> str:
 def test_names_of_other_tenants_are_replaced() -> None:
     world = shared().group("their-gang", "secret-ns", queue="theirs")
     world.pod("their-pod", "secret-ns", group="their-gang", on="n1")
+    gang_a, gang_b = titled("gang secret-ns/a"), titled("gang secret-ns/b")
     for text, expected in {
-        "gang secret-ns/their-gang ends": "another tenant's gang ends",
-        "secret-ns/their-gang ends.": "another tenant's workload ends.",
-        "Job secret-ns/any-name (pod secret-ns/their-pod)": "another tenant's Job (another tenant's pod)",
-        "gang secret-ns/a, gang secret-ns/b and gang my-ns/x": (
+        f"{titled('gang secret-ns/their-gang')} ends": "another tenant's gang ends",
+        f"{workload('secret-ns/their-gang')} ends.": "another tenant's workload ends.",
+        f"{titled('Job secret-ns/x')} ({titled('pod secret-ns/their-pod')})": (
+            "another tenant's Job (another tenant's pod)"
+        ),
+        f"{gang_a}, {gang_b} and {titled('gang my-ns/x')}": (
             "another tenant's gang and others and gang my-ns/x"
         ),
-        "PodDisruptionBudget secret-ns/b allows 0": "another tenant's PodDisruptionBudget allows 0",
+        f"{gang_a} and {titled('pod secret-ns/b')} end": "another tenant's gang and another tenant's pod end",
+        f"{titled('PodDisruptionBudget secret-ns/b')} allows 0": (
+            "another tenant's PodDisruptionBudget allows 0"
+        ),
         "8 nvidia.com/gpu of queue theirs": "8 nvidia.com/gpu of queue theirs",
-        "my-ns/my-pod and my-ns/unknown": "my-ns/my-pod and my-ns/unknown",
-        "no-namespace/x": "no-namespace/x",
+        f"{workload('my-ns/my-pod')} and {workload('my-ns/x')}": "my-ns/my-pod and my-ns/x",
+        workload("no-namespace/x"): "another tenant's workload",
     }.items():
         assert shown(world, "my-ns/my-pod", text) == expected
-        assert shown(world, "my-ns/my-pod", text, show_all=True) == text
+        assert shown(world, "my-ns/my-pod", text, show_all=True) == plain(text)
 
 
 def test_names_of_the_own_queue_are_shown() -> None:
-    text = "gang my-other-ns/mate and pod my-other-ns/mate-0 end"
-    assert shown(shared(), "my-ns/my-pod", text) == text
+    text = f"{titled('gang my-other-ns/mate')} and {titled('pod my-other-ns/mate-0')} end"
+    assert shown(shared(), "my-ns/my-pod", text) == "gang my-other-ns/mate and pod my-other-ns/mate-0 end"
     moved = shared().group("mate", "my-other-ns", queue="default").pod("mate-0", "my-other-ns", group="mate")
     assert shown(moved, "my-ns/my-pod", text) == "another tenant's gang and another tenant's pod end"
 
@@ -82,15 +90,18 @@ def test_nodes_are_shown_that_the_own_queue_uses() -> None:
     world.pod("my-pod", "my-ns", queue="mine").pod("mine", "my-ns", queue="mine", on="n0", charged="mine")
     world.pod("their-pod", "secret-ns", queue="theirs", on="n1", charged="theirs")
     for text, expected in {
-        "8 are free on n0": "8 are free on n0",
-        "8 are free on n1, n2 and n0": "8 are free on another node and others and n0",
-        "node n1: taint": "another node: taint",
-        "rack z/r1/n1 fits": "rack z/r1/… fits",
-        "n1x, xn1, my-ns/n1": "n1x, xn1, my-ns/…",
+        f"8 are free on {node('n0')}": "8 are free on n0",
+        f"8 are free on each of {node('n1')}, {node('n2')}": "8 are free on each of 2 other nodes",
+        f"{node('n1')}, {node('n0')}, {node('n2')}": "another node, n0, another node",
+        f"{node('n1', titled=True)}: taint": "another node: taint",
+        f"rack {domain('z/r1/n1')} fits": "rack z/r1/… fits",
+        f"add{like_node(' 1 node like n1', 'n1', instead=' 1 node with 8 cpu')}": "add 1 node with 8 cpu",
+        f"add{like_node(' 1 node like n0', 'n0', instead=' 1 node with 8 cpu')}": "add 1 node like n0",
+        "n1, my-ns/n1, secret-ns/their-pod": "n1, my-ns/n1, secret-ns/their-pod",
     }.items():
         assert shown(world, "my-ns/my-pod", text) == expected
     world.pod("my-pod", "my-ns", queue="mine", on="n2", charged="mine", status={"phase": "Failed"})
-    assert shown(world, "my-ns/my-pod", "failed on n2") == "failed on n2"
+    assert shown(world, "my-ns/my-pod", f"failed on {node('n2')}") == "failed on n2"
 
 
 def test_a_verdict_that_waits_for_another_tenant_does_not_name_it() -> None:
@@ -125,7 +136,16 @@ def test_a_victim_does_not_learn_for_whom_it_was_evicted() -> None:
 
 
 def test_the_message_of_an_eviction_of_an_unknown_gang_names_nobody() -> None:
-    evict = Evict(PodUid("u"), "my-ns", "p", GangId("gone"), 1, EvictionReason.PREEMPTED, "for secret-ns/x")
+    evict = Evict(
+        PodUid("u"),
+        "my-ns",
+        "p",
+        GangId("gone"),
+        1,
+        EvictionReason.PREEMPTED,
+        "for secret-ns/x",
+        marked=f"for {workload('secret-ns/x')}",
+    )
     assert "secret-ns" not in TenantNames(cache_of(shared()), show_all=False).eviction_message(evict)
 
 
@@ -139,5 +159,5 @@ def test_what_no_queue_is_charged_for_shares_nothing() -> None:
     world = World(nodes=2).queue("default", team="nobody").namespace("my-ns").namespace("secret-ns")
     world.pod("my-pod", "my-ns", on="n0").group("their-gang", "secret-ns")
     world.pod("their-pod", "secret-ns", group="their-gang", on="n1")
-    text = "gang secret-ns/their-gang on n1 and n0"
+    text = f"{titled('gang secret-ns/their-gang')} on {node('n1')} and {node('n0')}"
     assert shown(world, "my-ns/my-pod", text) == "another tenant's gang on another node and n0"

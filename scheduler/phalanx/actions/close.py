@@ -20,6 +20,7 @@ from phalanx.framework.states import PodState
 from phalanx.limits import PAST_USAGE_REPORT_PERIOD_MS
 from phalanx.model.decisions import CycleResult, CycleStats, Evict, EvictionReason, QueueReport
 from phalanx.model.gangs import Gang
+from phalanx.model.named_parts import plain
 from phalanx.model.names import QueueName
 from phalanx.model.queues import PastUsage
 from phalanx.model.reasons import Reason
@@ -114,7 +115,7 @@ def _stats(cycle: Cycle) -> CycleStats:
         gangs_placed=len({placement.gang for placement in placements}),
         pods_placed=sum(len(placement.binds) for placement in placements),
         solves=dict(sorted(outcome.solves.items())),
-        errors=(*outcome.errors, *session.hooks.errors.messages),
+        errors=tuple(map(plain, (*outcome.errors, *session.hooks.errors.messages))),
         inconclusive=outcome.inconclusive,
         breaker=session.health.open_reason,
         faulty_nodes=len(session.faults),

@@ -38,6 +38,7 @@ from phalanx.actions.reservations.reservations import hold
 from phalanx.framework.config import ActionName
 from phalanx.framework.session import Session
 from phalanx.limits import MOVE_DETERMINISTIC_LIMIT
+from phalanx.model import named_parts
 from phalanx.model.charges import total_requests
 from phalanx.model.decisions import EvictionReason
 from phalanx.model.gangs import Gang, GangKind
@@ -247,7 +248,8 @@ class _Consolidation:
     def _execute(self, demand: Demand, plan: CheckedMovePlan) -> None:
         """Evict all gangs of the plan, each one whole, and hold all new capacity from now on."""
         gang = demand.gang
-        message = f"moved so that {gang} of queue {gang.queue} can start; it restarts in reserved capacity"
+        name = named_parts.workload(gang)
+        message = f"moved so that {name} of queue {gang.queue} can start; it restarts in reserved capacity"
         for each in plan.moved:
             with self._session.statement() as statement:
                 statement.evict(
@@ -275,7 +277,7 @@ class _Consolidation:
                     gang=self._session.gangs[gang_id],
                     pods=pods,
                     reason=EvictionReason.PREEMPTED,
-                    message=f"evicted so that {gang} of queue {gang.queue} can start: {causes[gang_id]}",
+                    message=formatting.evicted_for(gang, causes[gang_id]),
                     beneficiary=str(gang),
                 )
 
@@ -350,7 +352,7 @@ def _note_on(plan: MovePlan) -> tuple[Evidence, ...]:
     some = plan.moves[:SHOWN_VICTIMS]
     return (
         Evidence("dry run of moves", f"the gang fits if {_moved(plan)} move; {_quality(plan)}"),
-        *(Evidence(each.group, f"would go to {formatting.listed(each.nodes)}") for each in some),
+        *(_move_of(each, "would go") for each in some),
     )
 
 
@@ -364,12 +366,16 @@ def _verdict(gang: Gang, plan: MovePlan, evicted: Sequence[Pod]) -> Verdict:
         reason=Reason.EVICTION_IN_PROGRESS,
         message=f"{_moved(plan)} to be moved{beside} must terminate first",
         evidence=(
-            *(Evidence(f"{pod.namespace}/{pod.name}", "is being evicted") for pod in evicted[:SHOWN_VICTIMS]),
-            *(Evidence(each.group, f"is moved to {formatting.listed(each.nodes)}") for each in some),
+            *(Evidence(named_parts.workload(pod), "is being evicted") for pod in evicted[:SHOWN_VICTIMS]),
+            *(_move_of(each, "is moved") for each in some),
             Evidence("choice of moves", _quality(plan)),
         ),
         next_step="Wait: the gang starts when they have terminated, within their grace periods",
     )
+
+
+def _move_of(moved: MovedGang, how: str) -> Evidence:
+    return Evidence(named_parts.workload(moved.group), f"{how} to {formatting.named_nodes(moved.nodes)}")
 
 
 def _moved(plan: MovePlan) -> str:

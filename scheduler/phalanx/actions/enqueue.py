@@ -14,6 +14,7 @@ from phalanx.actions.member_losses import MemberLosses, pending_restart
 from phalanx.actions.reservations import capacity_holds
 from phalanx.actions.reservations.held_assignments import charges_of
 from phalanx.framework.session import Session
+from phalanx.model import named_parts
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import GangComposition
 from phalanx.model.names import GangId, QueueName
@@ -137,9 +138,10 @@ def _eviction_objection(gang: Gang, session: Session) -> Objection | None:
     if by is None or not left or may_start:
         return None
     beneficiary = session.gangs.get(by)
+    name = named_parts.workload(beneficiary) if beneficiary is not None else "another gang"
     return Objection(
         reason=Reason.PREEMPTED,
-        message=f"preempted by {beneficiary or 'another gang'}; {formatting.pods(left)} still to terminate",
+        message=f"preempted by {name}; {formatting.pods(left)} still to terminate",
         next_step="Wait: the gang starts again by itself when it fits",
     )
 

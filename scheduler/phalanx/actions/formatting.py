@@ -5,8 +5,10 @@ from collections.abc import Iterable, Sequence
 from phalanx.actions.limits import SHOWN_MEMBERS
 from phalanx.actions.nodes.device_projection import is_device_slot
 from phalanx.actions.nodes.resource_projection import SHARE_UNITS, is_numa_slot
+from phalanx.model import named_parts
 from phalanx.model.api.values import utc
 from phalanx.model.attach_limits import is_attach_resource
+from phalanx.model.gangs import Gang
 from phalanx.model.gpu_shares import GPU_MEMORY, GPU_SHARE, WHOLE_DEVICE, is_device
 from phalanx.model.host_ports import is_host_port, offered_of, port_text
 from phalanx.model.numa import is_numa_resource
@@ -110,6 +112,21 @@ def some(names: Sequence[str], most: int) -> str:
 def named_pods(pods: Sequence[Pod]) -> str:
     """Such as "pod team/x-0" or "pods team/x-0, team/x-1 and 5 more"."""
     return f"pod{'s' * (len(pods) > 1)} {some(list(map(str, pods)), SHOWN_MEMBERS)}"
+
+
+def named_nodes(names: Iterable[str]) -> str:
+    """Nodes by name, separated by commas."""
+    return listed(map(named_parts.node, names))
+
+
+def holds_node(pod: Pod) -> str:
+    """The node of a pod, as a finding about the pod."""
+    return f"holds {named_parts.node(pod.node or '', titled=True)}"
+
+
+def evicted_for(gang: Gang, cause: str) -> str:
+    """The message of the eviction of pods for this gang."""
+    return f"evicted so that {named_parts.workload(gang)} of queue {gang.queue} can start: {cause}"
 
 
 def moment(milliseconds: int) -> str:

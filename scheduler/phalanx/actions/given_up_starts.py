@@ -25,6 +25,7 @@ from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.actions.reservations.reservations import Reservation, binding, hold
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Statement
+from phalanx.model import named_parts
 from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.pods import Assignments
@@ -148,7 +149,7 @@ def _fail(outcome: Outcome, demand: Demand, objection: Objection) -> None:
 def _objection(instead: Gang, cause: str) -> Objection:
     return Objection(
         reason=Reason.PREEMPTED,
-        message=f"its start was given up for gang {instead}: {cause}",
+        message=f"its start was given up for {named_parts.titled(f'gang {instead}')}: {cause}",
         next_step="Wait: the next cycle tries it again",
     )
 

@@ -18,6 +18,7 @@ from msgspec import Struct
 from phalanx.framework.nodes.tolerations import is_on_lost_node
 from phalanx.framework.session import Session
 from phalanx.limits import MEMBER_FAILURE_GRACE_MS, NODE_LOSS_GRACE_MS
+from phalanx.model import named_parts
 from phalanx.model.api.pod_groups import RecoveryMode
 from phalanx.model.decisions import EvictionReason
 from phalanx.model.gangs import Gang
@@ -164,5 +165,6 @@ def _cause(kind: LossKind, causes: Mapping[LossKind, list[Pod]]) -> str:
         return "the loss of members" if kind is LossKind.NODE_LOSS else "the failure of a member"
     first = causes[kind][0]
     if kind is LossKind.NODE_LOSS:
-        return f"the loss of node {first.node} of member {first.name}"
-    return f"the failure of member {first.name}{f' on node {first.node}' if first.node else ''}"
+        return f"the loss of {named_parts.node(first.node or '', titled=True)} of member {first.name}"
+    where = f" on {named_parts.node(first.node, titled=True)}" if first.node else ""
+    return f"the failure of member {first.name}{where}"

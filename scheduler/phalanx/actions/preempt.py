@@ -11,7 +11,7 @@ from functools import cached_property
 
 from msgspec.structs import replace
 
-from phalanx.actions import given_up_starts
+from phalanx.actions import formatting, given_up_starts
 from phalanx.actions.context import Cycle
 from phalanx.actions.demands.demand import Demand, beneficiary_of, part_to_evict_for
 from phalanx.actions.demands.demand_queue import rank_of
@@ -439,7 +439,7 @@ class _Preemption:
             by_gang.setdefault(gang.id, []).append(pod)
         for gang_id, pods in by_gang.items():
             gang = self._session.gangs[gang_id]
-            message = f"evicted so that {beneficiary} of queue {beneficiary.queue} can start"
+            cause = causes.get(gang_id, "it restarts in reserved capacity")
             with self._session.statement() as statement:
                 statement.evict(
                     gang=gang,
@@ -447,7 +447,7 @@ class _Preemption:
                     reason=EvictionReason.CONSOLIDATED
                     if self._moves.is_moving(gang_id)
                     else EvictionReason.PREEMPTED,
-                    message=f"{message}: {causes.get(gang_id, 'it restarts in reserved capacity')}",
+                    message=formatting.evicted_for(beneficiary, cause),
                     beneficiary=str(beneficiary),
                 )
 

@@ -8,6 +8,7 @@ but repairs; starts of gangs of which no member is recorded are refused before.
 from phalanx.actions.demands.demand import Demand, Stage
 from phalanx.actions.outcome import Failure
 from phalanx.framework.session import Session
+from phalanx.model import named_parts
 from phalanx.model.gangs import Gang
 from phalanx.model.names import QueueName
 from phalanx.model.queues import Ordering, QueueState
@@ -56,8 +57,9 @@ class QueueGates:
             return None
         return Objection(
             Reason.BLOCKED_BY_QUEUE_HEAD,
-            f"gang {head} is at the head of strict FIFO queue {gang.queue} and does not fit yet",
-            f"Wait until {head} starts; see its verdict for the reason",
+            f"{named_parts.titled(f'gang {head}')} is at the head of strict FIFO queue {gang.queue} "
+            "and does not fit yet",
+            f"Wait until {named_parts.workload(head)} starts; see its verdict for the reason",
         )
 
 

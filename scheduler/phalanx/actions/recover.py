@@ -69,6 +69,6 @@ def _unmanaged_verdict(gang: Gang, loss: MemberLoss, unmanaged: list[Pod]) -> Ve
         group=str(gang),
         reason=Reason.UNMANAGED_PODS,
         message=f"cannot evict {formatting.pods(len(unmanaged))} without controller after {loss.cause}",
-        evidence=tuple(Evidence(subject=str(pod), finding=f"holds node {pod.node}") for pod in unmanaged),
+        evidence=tuple(Evidence(str(pod), formatting.holds_node(pod)) for pod in unmanaged),
         next_step="Delete these pods and create them again",
     )

@@ -8,6 +8,7 @@ evicted, since nothing would recreate it; the verdict reports that.
 
 from msgspec.structs import replace
 
+from phalanx.actions import formatting
 from phalanx.actions.context import Cycle
 from phalanx.framework.session import Session
 from phalanx.framework.states import GangState, PodState
@@ -76,7 +77,7 @@ def _unmanaged_verdict(gang: Gang, unmanaged: list[Pod]) -> Verdict:
         reason=Reason.UNMANAGED_PODS,
         message=f"{_reached(gang)} hold nodes, the others do not fit; "
         f"{len(unmanaged)} without controller remain",
-        evidence=tuple(Evidence(subject=str(pod), finding=f"holds node {pod.node}") for pod in unmanaged),
+        evidence=tuple(Evidence(str(pod), formatting.holds_node(pod)) for pod in unmanaged),
         next_step="Delete these pods to release their nodes, or free capacity for the missing members",
     )
 

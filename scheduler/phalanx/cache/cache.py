@@ -354,10 +354,6 @@ class Cache:
         """Whether the node exists."""
         return name in self._nodes.nodes()
 
-    def has_namespace(self, name: str) -> bool:
-        """Whether the namespace exists."""
-        return name in self._cluster_objects.namespaces.by_name()
-
     def gang_ids(self) -> tuple[GangId, ...]:
         """All gangs, by age, namespace and name."""
         self._refresh()

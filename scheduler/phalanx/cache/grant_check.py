@@ -5,6 +5,7 @@ from typing import Final
 
 from phalanx.cache.device_users import ClaimUsers, PublishedDevices
 from phalanx.cache.table import Key
+from phalanx.model import named_parts
 from phalanx.model.devices.claims import (
     AllocatedDevice,
     Allocation,
@@ -68,7 +69,9 @@ class GrantCheck:
         return next(filter(None, found), "")
 
     def _device_conflict(self, claim: Claim, each: AllocatedDevice) -> str:
-        name = f"device {each.device[2]} of pool {each.device[1]} of driver {each.device[0]}"
+        name = (
+            f"device {each.device[2]} of pool {named_parts.domain(each.device[1])} of driver {each.device[0]}"
+        )
         others = self._uses_of_others(claim, each)
         if each.use is not None and (each.device in others or (others and not each.share_id)):
             return f"{name} is in use by another claim since the decision"

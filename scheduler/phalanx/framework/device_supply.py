@@ -12,6 +12,7 @@ from typing import Final
 from msgspec import Struct
 
 from phalanx.framework.device_needs import DEVICE_SLOT
+from phalanx.model import named_parts
 from phalanx.model.devices.claims import ALL_DEVICES, ClaimSpec, Request
 from phalanx.model.devices.cluster import DeviceState
 from phalanx.model.devices.joint_slots import PlainKinds
@@ -96,7 +97,9 @@ class DeviceSupply:
             if kinds is not None and len(wanted) > 1:
                 left.update(self._of_kinds(wanted, kinds, nodes))
             if left:
-                place = "" if nodes is None else f" on {len(nodes)} nodes such as {min(nodes)}"
+                place = (
+                    "" if nodes is None else f" on {len(nodes)} nodes such as {named_parts.node(min(nodes))}"
+                )
                 yield Budget(_BUDGET + place, remaining=left, nodes=nodes)
 
     def _of_kinds(

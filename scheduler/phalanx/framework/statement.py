@@ -20,6 +20,7 @@ from phalanx.framework.queues.ledger import Account, Ledger
 from phalanx.framework.session_devices import NONE_TAKEN, SessionDevices
 from phalanx.framework.shared_choices import EVERYWHERE
 from phalanx.framework.states import GangState, PodState, check_gang_transition, check_pod_transition
+from phalanx.model import named_parts
 from phalanx.model.charges import have_charges, total_charges, total_requests
 from phalanx.model.decisions import Bind, Certificate, Evict, EvictionReason, Placement
 from phalanx.model.devices.uses import DeviceUse
@@ -253,9 +254,10 @@ class Statement:
                     gang=gang.id,
                     cycle=self._session.cycle,
                     reason=reason,
-                    message=message,
+                    message=named_parts.plain(message),
                     beneficiary=beneficiary,
                     succeeded=gang.succeeded,
+                    marked=message if named_parts.has_names(message) else "",
                 )
             )
 

@@ -30,6 +30,7 @@ from phalanx.kube.binding import (
 )
 from phalanx.kube.claim_documents import ClaimLost
 from phalanx.kube.claim_writer import ClaimWriter
+from phalanx.kube.decode import decoder_of
 from phalanx.kube.device_waits import DevicesLate, DeviceWaits
 from phalanx.kube.errors import (
     NOT_APPLIED,
@@ -62,12 +63,13 @@ from phalanx.model.api.core import Pod
 from phalanx.model.api.kinds import KINDS
 from phalanx.model.decisions import GiveBack, Placement, bind_annotations
 from phalanx.model.events import ApiEvent
+from phalanx.model.named_parts import plain
 from phalanx.model.names import PodUid
 from phalanx.ports import OutcomeUnknown, RequestNotSent
 
 _log = structlog.get_logger(__name__)
 
-_decode_pod: Final = msgspec.json.Decoder(Pod).decode
+_decode_pod: Final = decoder_of(Pod)
 _STOPPING: Final = "the scheduler stops"
 
 
@@ -321,7 +323,7 @@ class Binder:
         asyncio.get_running_loop().call_later(delay, self._put_gang, gang)
 
     def _abort(self, gang: GangJob, reason: str, *, is_withdrawn: bool = False) -> None:
-        gang.log.info("gang binding aborted", reason=reason)
+        gang.log.info("gang binding aborted", reason=plain(reason))
         for pod in self._pods_of(gang):
             self._finish(pod, BindAborted(pod.bind, reason, is_withdrawn))
         if reason != _STOPPING:

@@ -16,6 +16,7 @@ from phalanx.model.claims import UnboundClaim
 from phalanx.model.conversion.records import written_record
 from phalanx.model.decisions import Bind, Placement
 from phalanx.model.devices.claims import AwaitedClaim
+from phalanx.model.named_parts import plain
 from phalanx.model.names import PodUid
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -166,7 +167,7 @@ def reason_of(outcome: BindOutcome) -> str:
         case BindRefused(reason=reason, message=message):
             return f"{reason}: {message}"
         case BindAborted(reason=reason):
-            return reason
+            return plain(reason)
         case LeadershipLost(sent=sent):
             return "leadership lost after the bind was sent" if sent else "leadership lost"
         case Bound():

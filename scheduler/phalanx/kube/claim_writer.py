@@ -5,7 +5,7 @@ may allocate the same claim: the first write of the status is the one that count
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
@@ -24,6 +24,7 @@ from phalanx.kube.claim_documents import (
     special_status,
 )
 from phalanx.kube.client import Patch
+from phalanx.kube.decode import decoder_of
 from phalanx.kube.errors import Conflict, Invalid, NotFound
 from phalanx.kube.writing import WriteContext
 from phalanx.model.api.devices import ResourceClaim
@@ -33,7 +34,7 @@ from phalanx.model.devices.claims import ClaimGrant
 from phalanx.model.names import PodUid
 
 _encode: Final = msgspec.json.Encoder().encode
-_decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
+_decode: Final = decoder_of(Document)
 
 
 class ClaimWriter:

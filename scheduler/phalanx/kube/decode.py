@@ -31,6 +31,7 @@ from phalanx.model.api.meta import (
 from phalanx.model.api.unknown_fields import names_unknown_fields, with_unknown_fields
 from phalanx.model.api.workloads import WorkloadObject
 from phalanx.model.events import Applied, Deleted
+from phalanx.model.named_parts import unmarked_json
 
 T = TypeVar("T")
 
@@ -264,13 +265,22 @@ _DECODE_ERRORS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError
 _TOKENS: Final = re.compile(r'"(?:[^"\\]|\\.)*+"|[\[{]|[\]}]', re.DOTALL)
 
 
+def decoder_of(struct: type[T]) -> Callable[[bytes], T]:
+    """A decoder of single objects, without marks, for answers to requests."""
+    decode = msgspec.json.Decoder(struct).decode
+    return lambda body: decode(unmarked_json(body))
+
+
 def decode_leniently(decode: Callable[[bytes], T], body: bytes) -> T:
-    """Return `decode(body)`, or where that fails of the sanitized body. Raises Undecodable."""
+    """Return `decode(body)`, or where that fails of the sanitized body. Raises Undecodable.
+
+    Neither has marks: no object forges a name in a text.
+    """
     try:
-        return decode(body)
+        return decode(unmarked_json(body))
     except _DECODE_ERRORS as error:
         try:
-            return decode(_sanitized(body))
+            return decode(unmarked_json(_sanitized(body)))
         except (ValueError, *_DECODE_ERRORS):
             raise Undecodable(str(error)) from error
 

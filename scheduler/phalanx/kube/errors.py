@@ -8,6 +8,7 @@ import msgspec
 
 from phalanx.limits import RETRY_AFTER_MAX_S
 from phalanx.model.api.meta import Status
+from phalanx.model.named_parts import unmarked
 from phalanx.ports import OutcomeUnknown, RequestNotSent, Response
 
 _MESSAGE_MAX: Final = 1024
@@ -101,7 +102,10 @@ def error_of_status(status: Status, *, code: int = 0, retry_after: float | None 
     if retry_after is None and status.details is not None and status.details.retry_after_seconds:
         retry_after = _bounded(status.details.retry_after_seconds)
     return _type_of(code, status.reason)(
-        code=code, reason=status.reason, message=status.message[:_MESSAGE_MAX], retry_after=retry_after
+        code=code,
+        reason=status.reason,
+        message=unmarked(status.message[:_MESSAGE_MAX]),
+        retry_after=retry_after,
     )
 
 

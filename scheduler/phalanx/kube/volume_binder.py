@@ -17,6 +17,7 @@ import structlog
 from msgspec import Struct
 
 from phalanx.kube.client import Patch
+from phalanx.kube.decode import decoder_of
 from phalanx.kube.errors import (
     TRANSIENT,
     ApiError,
@@ -42,7 +43,7 @@ from phalanx.model.names import NodeName
 _log = structlog.get_logger(__name__)
 
 _encode: Final = msgspec.json.Encoder().encode
-_decode_claim: Final = msgspec.json.Decoder(PersistentVolumeClaim).decode
+_decode_claim: Final = decoder_of(PersistentVolumeClaim)
 _PASSING: Final = (*TRANSIENT, msgspec.MsgspecError)
 """Errors after which the next attempt may succeed."""
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from phalanx.kube.client import Patch
+from phalanx.kube.decode import decoder_of
 from phalanx.kube.errors import Conflict, NotFound
 from phalanx.kube.flow_control import RateLimiter
 from phalanx.kube.writing import WriteContext
@@ -18,7 +19,7 @@ from phalanx.model.api.kinds import KINDS
 from phalanx.model.claims import UnboundClaim
 
 _encode: Final = msgspec.json.Encoder().encode
-_decode: Final = msgspec.json.Decoder(PersistentVolume).decode
+_decode: Final = decoder_of(PersistentVolume)
 _BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
 """Annotation with which kube-scheduler lets the volume controller undo a binding that it did not ask for."""
 

@@ -137,6 +137,9 @@ class Evict(Struct, frozen=True):
     succeeded: int = 0
     """Members of the gang that had succeeded. If there are more later, the gang is finishing: no eviction."""
 
+    marked: str = ""
+    """The message with the names marked that the scheduler put into it."""
+
 
 class Nominate(Struct, frozen=True):
     """Nominate a node for a pod: it is bound there once the victims have released the capacity."""

@@ -1,10 +1,12 @@
 """Verdicts on waiting gangs: the closed list of reasons, and the objections that lead to them."""
 
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Final
 
 from msgspec import Struct, structs
 
+from phalanx.model import named_parts
 from phalanx.model.names import GangId
 from phalanx.model.texts import printable
 
@@ -125,20 +127,29 @@ class Verdict(Struct, frozen=True):
     evidence: tuple[Evidence, ...] = ()
     next_step: str = ""
     start: ExpectedStart | None = None
+    marked: "Verdict | None" = None
+    """The verdict with the names marked that the scheduler put into it, if it has any. From it follows what
+    tenants are shown."""
 
 
-def as_printable(verdict: Verdict) -> Verdict:
-    """The verdict with control characters escaped in its texts."""
-    evidence = [
-        Evidence(printable(each.subject), printable(each.finding), each.count) for each in verdict.evidence
-    ]
+def with_texts(verdict: Verdict, change: Callable[[str], str]) -> Verdict:
+    """The verdict with each of its texts changed."""
+    evidence = [Evidence(change(each.subject), change(each.finding), each.count) for each in verdict.evidence]
     return structs.replace(
         verdict,
-        group=printable(verdict.group),
-        message=printable(verdict.message),
-        next_step=printable(verdict.next_step),
+        group=change(verdict.group),
+        message=change(verdict.message),
+        next_step=change(verdict.next_step),
         evidence=tuple(evidence),
     )
+
+
+def in_plain_text(verdict: Verdict) -> Verdict:
+    """The verdict with all names as plain text and control characters escaped; names stay known."""
+    texts = [verdict.message, verdict.next_step]
+    texts += [text for each in verdict.evidence for text in (each.subject, each.finding)]
+    found = with_texts(verdict, lambda text: printable(named_parts.plain(text)))
+    return structs.replace(found, marked=verdict) if any(map(named_parts.has_names, texts)) else found
 
 
 class Objection(Struct, frozen=True):

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from phalanx.actions import formatting
 from phalanx.framework.nodes.topology import domain_name
+from phalanx.model import named_parts
 from phalanx.model.names import NodeName
 from phalanx.model.nodes import Taint
 from phalanx.model.resources import PODS, Resources
@@ -63,7 +64,7 @@ class Freed(Struct, frozen=True):
         for each in self.capacity:
             by_amounts.setdefault(formatting.more(each.amounts), []).append(each.node)
         parts = [
-            f"{amounts} are free{{}} on {'each of ' if len(nodes) > 1 else ''}{formatting.listed(nodes)}"
+            f"{amounts} are free{{}} on {'each of ' if len(nodes) > 1 else ''}{formatting.named_nodes(nodes)}"
             for amounts, nodes in by_amounts.items()
         ]
         where = in_domain(self.level, self.domain)
@@ -107,7 +108,7 @@ class SelectedPodRuns(Struct, frozen=True):
     @property
     def text(self) -> str:
         """As an event."""
-        return f"a pod that podAffinity selects runs on {self.node}"
+        return f"a pod that podAffinity selects runs on {named_parts.node(self.node)}"
 
 
 Event = Ends | AllEnd | Freed | PodsFit | Released | SelectedPodRuns
@@ -210,10 +211,10 @@ class BringBack(Struct, frozen=True):
     def text(self) -> str:
         """As an imperative."""
         parts = [("uncordon", self.cordoned), ("repair", self.faulty)]
-        texts = [f"{verb} {formatting.listed(nodes)}" for verb, nodes in parts if nodes]
+        texts = [f"{verb} {formatting.named_nodes(nodes)}" for verb, nodes in parts if nodes]
         if self.in_transition:
             verb = "takes" if len(self.in_transition) == 1 else "take"
-            texts.append(f"wait until {formatting.listed(self.in_transition)} {verb} pods")
+            texts.append(f"wait until {formatting.named_nodes(self.in_transition)} {verb} pods")
         return " and ".join(texts)
 
 
@@ -237,7 +238,7 @@ class LabelNodes(Struct, frozen=True):
     @property
     def text(self) -> str:
         """As an imperative."""
-        nodes = formatting.listed(self.nodes) or "all nodes that lack it"
+        nodes = formatting.named_nodes(self.nodes) or "all nodes that lack it"
         return f"label {nodes} with one value of {self.label}"
 
 
@@ -259,13 +260,19 @@ class AddNodes(Struct, frozen=True):
     count: int
     like: NodeName
     at_least: Resources = {}
+    size: Resources = {}
+    """What the pods could use of one of them."""
+
+    where: str = ""
+    """Where they are, such as " in zone z", if the gang requires a level."""
 
     @property
     def text(self) -> str:
-        """As an imperative."""
-        nodes = "1 node" if self.count == 1 else f"{self.count} nodes"
+        """As an imperative. Tenants that may not see the node read what its copy must be like."""
         larger = f" with at least {formatting.needed(self.at_least)}" if self.at_least else ""
-        return f"add {nodes} like {self.like}{larger}"
+        copy = f"{named_parts.plain(self.where)} that the pods may use, with {formatting.needed(self.size)}"
+        like = named_parts.like_node(f" like {self.like}{larger}", self.like, instead=copy)
+        return f"add {formatting.nodes(self.count)}{like}"
 
 
 class BePreemptible(Struct, frozen=True):
@@ -332,7 +339,7 @@ class Advice(Struct, frozen=True):
 
 def in_domain(level: str, domain: tuple[str, ...]) -> str:
     """Such as " in rack z/r1"; empty without a domain."""
-    return f" in {level} {domain_name(domain)}" if domain else ""
+    return f" in {level} {named_parts.domain(domain_name(domain))}" if domain else ""
 
 
 def of_subgroup(name: str) -> str:

@@ -28,6 +28,7 @@ from phalanx.actions.nodes.gang_constraints import constraints_of
 from phalanx.actions.nodes.resource_projection import is_numa_slot
 from phalanx.actions.problems.capacity_holders import CapacityHolder, is_terminating
 from phalanx.framework.session import Session
+from phalanx.model import named_parts
 from phalanx.model.gpu_shares import requests_share
 from phalanx.model.host_ports import is_host_port
 from phalanx.model.resources import Resources, add
@@ -109,7 +110,8 @@ class AdviceSearch:
             yield kinds.Ends(tuple(map(self._as_ending, self._completions)))
 
     def _as_ending(self, holder: CapacityHolder) -> str:
-        return f"{holder.name}{' (terminating)' if is_terminating(holder, self._session) else ''}"
+        terminating = " (terminating)" if is_terminating(holder, self._session) else ""
+        return named_parts.titled(holder.name) + terminating
 
     def _released(self) -> Iterator[Event]:
         """Usage of limits, or of a guarantee by gangs that are not preemptible; cells are never released."""

@@ -74,7 +74,8 @@ class CombinedActions:
         models = node_changes.models(session, demand) or node_changes.models(session, anywhere)
         for model in models[:1]:
             own = node_changes.own_labels(session, demand.gang)
-            yield Copy(model, node_changes.beyond(model, size), own)
+            place = node_changes.place_of(session, demand, model)
+            yield Copy(model, node_changes.beyond(model, size), own, place)
         if self._limits:
             needed = charged_alone(demand)
             yield Raise({rule.name: _enough(rule, needed) for rule in self._limits})
@@ -137,7 +138,7 @@ class CombinedActions:
         def fits(nodes: Sequence[ChangedNode]) -> bool:
             return self._trials.starts(replace(change, nodes=[*change.nodes, *nodes]))
 
-        return next(node_changes.fewest_copies(part, self._demand.count, fits), None)
+        return next(node_changes.fewest_copies(part, self._demand, fits), None)
 
 
 def _enough(rule: Budget, needed: Resources) -> Resources:

@@ -19,6 +19,7 @@ from phalanx.framework.nodes.cells import ReservedCell
 from phalanx.framework.nodes.topology import domain_name
 from phalanx.framework.session import Session
 from phalanx.limits import SHOWN_NODES
+from phalanx.model import named_parts
 from phalanx.model.gpu_shares import requests_share
 from phalanx.model.host_ports import port_texts
 from phalanx.model.nodes import TOPOLOGY_UNKNOWN
@@ -349,13 +350,15 @@ def capacity_nominated(demand: Demand, session: Session) -> Diagnosis:
 
 def cells_reserved(case: Case, cells: Sequence[ReservedCell]) -> Diagnosis:
     """Would fit if these domains were not reserved for a queue that is guaranteed them."""
-    names = formatting.listed(f"{cell.level} {cell.domain}" for cell in cells)
+    names = formatting.listed(f"{cell.level} {named_parts.domain(cell.domain)}" for cell in cells)
     return Diagnosis(
         reason=Reason.CELLS_RESERVED,
         message=f"free capacity is in cells reserved for queue {cells[0].queue}: {names}",
         evidence=(
             *(
-                Evidence(f"{cell.level} {cell.domain}", f"is reserved for queue {cell.queue}")
+                Evidence(
+                    f"{cell.level} {named_parts.domain(cell.domain)}", f"is reserved for queue {cell.queue}"
+                )
                 for cell in cells
             ),
             *conflict_evidence(case),
@@ -391,9 +394,9 @@ def _skew(rule: TopologySpreadRule) -> str:
     least = domains[-1][1] if domains and len(domains) >= rule.min_domains else 0
     limit = f"maxSkew {rule.max_skew}"
     if domains and (skew := domains[0][1] + bool(rule.others) - least) > rule.max_skew:
-        limit += f" would be {skew} in {domains[0][0]}"
+        limit += f" would be {skew} in {named_parts.domain(domains[0][0])}"
     limit += f", minDomains {rule.min_domains}" if rule.min_domains > 1 else ""
-    shown = [f"{value} {count}" for value, count in domains[:SHOWN_NODES]]
+    shown = [f"{named_parts.domain(value)} {count}" for value, count in domains[:SHOWN_NODES]]
     more = [f"{len(domains) - SHOWN_NODES} others"] if len(domains) > SHOWN_NODES else []
     return f"{limit}; pods there now: {formatting.listed([*shown, *more])}"
 
@@ -427,7 +430,7 @@ def _of_cluster(case: Case) -> tuple[Evidence, ...]:
 def _best_domain(case: Case, rule: SameDomain) -> tuple[Evidence, ...]:
     if not case.facts.best_domain or sum(case.facts.most) != len(case.fitting.pods):
         return ()
-    subject = f"{rule.level} {domain_name(case.facts.best_domain)}"
+    subject = f"{rule.level} {named_parts.domain(domain_name(case.facts.best_domain))}"
     return (Evidence(subject=subject, finding=f"fits {case.fit_of_all}"),)
 
 

@@ -13,6 +13,7 @@ from phalanx.actions.nodes.resource_projection import numa_slots_left, volume_am
 from phalanx.actions.problems.capacity_holders import is_terminating
 from phalanx.framework.session import Session
 from phalanx.limits import NOMINATED_PODS_NAMED_MAX
+from phalanx.model import named_parts
 from phalanx.model.attach_limits import driver_of, is_attach_resource
 from phalanx.model.gpu_shares import free_devices, free_share, requests_share, share_on_node
 from phalanx.model.host_ports import lacking_port, port_text
@@ -81,7 +82,10 @@ def _stuck(batch: Batch, full: Mapping[NodeName, str]) -> Evidence:
     by_cause: dict[str, list[NodeName]] = {}
     for node, cause in full.items():
         by_cause.setdefault(cause, []).append(node)
-    where = [f"{cause} on {formatting.some(nodes, SHOWN_MEMBERS)}" for cause, nodes in by_cause.items()]
+    where = [
+        f"{cause} on {formatting.some(list(map(named_parts.node, nodes)), SHOWN_MEMBERS)}"
+        for cause, nodes in by_cause.items()
+    ]
     return Evidence(formatting.named_pods(batch.pods), f"fits no node now: {formatting.listed(where)}")
 
 
@@ -134,7 +138,7 @@ def of_completions(completions: Completions, session: Session) -> tuple[Evidence
     """The amounts that each holder would free."""
     return tuple(
         Evidence(
-            subject=holder.name,
+            subject=named_parts.titled(holder.name),
             finding=f"{'is terminating; ' if is_terminating(holder, session) else ''}"
             f"frees {formatting.amounts(holder.total)} when it ends",
         )
@@ -157,11 +161,16 @@ def of_nominated_pods(demand: Demand, session: Session) -> tuple[Evidence, ...]:
 
 
 def _nominated_on(node: NodeName, pods: Sequence[NominatedPods]) -> Evidence:
-    names = [name for each in pods for name in each.names][:NOMINATED_PODS_NAMED_MAX]
+    named = [name.partition(" of ") for each in pods for name in each.names]
+    names = [named_parts.titled(pod) + of + by for pod, of, by in named[:NOMINATED_PODS_NAMED_MAX]]
     count = sum(each.count for each in pods)
     more = f" and {count - len(names)} more" if count > len(names) else ""
     amounts = formatting.amounts(sum_of([each.amounts for each in pods]))
-    return Evidence(f"node {node}", f"{amounts} nominated for {formatting.listed(names)}{more}", count)
+    return Evidence(
+        named_parts.node(node, titled=True),
+        f"{amounts} nominated for {formatting.listed(names)}{more}",
+        count,
+    )
 
 
 def shortages(demand: Demand, free: Resources) -> Resources:

@@ -13,6 +13,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from phalanx.actions import formatting
 from phalanx.actions.demands.demand import Batch, Demand, without_affinity_terms
 from phalanx.actions.demands.gang_demands import with_all_choices
 from phalanx.actions.demands.member_choice import start_with_others
@@ -88,7 +89,8 @@ class Explainer:
         staying = StayingUsage(session, lambda: self._completions.holders)
         self._trial_problems = TrialProblems(session, self._builder, staying)
         self._partial = frozenset(demand.gang.id for demand in failed if not demand.is_whole)
-        self._known: dict[Hashable, Diagnosis] = {}
+        self._known: dict[Hashable, tuple[Diagnosis, Demand]] = {}
+        """The diagnoses, each with the demand that was examined."""
         self.count = 0
         """The number of distinct demands that were examined."""
         self._given_before = answers.given
@@ -111,8 +113,9 @@ class Explainer:
         has_solves = self._answers.given - self._given_before < CYCLE_EXPLANATION_SOLVES
         if key not in self._known and may_solve and has_solves:
             self.count += 1
-            self._known[key] = self._diagnose(self._first_possible(parts), protected)
-        return self._known.get(key)
+            self._known[key] = self._diagnose(self._first_possible(parts), protected), demand
+        known = self._known.get(key)
+        return _about(demand, *known) if known is not None else None
 
     def _protected(self, demand: Demand) -> frozenset[GangId]:
         """The gangs whose end must not be proposed to this demand.
@@ -359,6 +362,16 @@ def _affinity(case: Case) -> tuple[Reason, str]:
     if isinstance(rule, TopologySpreadRule):
         return Reason.TOPOLOGY_SPREAD, rule.name
     return Reason.POD_AFFINITY, rule.name if rule is not None else AFFINITY
+
+
+def _about(demand: Demand, diagnosis: Diagnosis, examined: Demand) -> Diagnosis:
+    """The diagnosis of an equal demand, with the pods of this one where evidence names pods."""
+    if demand is examined or not demand.is_whole:
+        return diagnosis
+    pairs = zip(examined.batches, demand.batches, strict=True)
+    named = {formatting.named_pods(old.pods): formatting.named_pods(new.pods) for old, new in pairs}
+    found = [replace(each, subject=named.get(each.subject, each.subject)) for each in diagnosis.evidence]
+    return replace(diagnosis, evidence=tuple(found))
 
 
 def _smallest_parts(demand: Demand) -> tuple[Demand, ...]:

@@ -8,6 +8,7 @@ from phalanx.actions.limits import SHOWN_DEVICES
 from phalanx.framework.changes import CapacityHold
 from phalanx.framework.session import Session
 from phalanx.limits import CAPACITY_HOLD_MS
+from phalanx.model import named_parts
 from phalanx.model.charges import total_requests
 from phalanx.model.devices.uses import DeviceUse, device_of, is_share
 from phalanx.model.reasons import Evidence, Reason
@@ -20,11 +21,14 @@ def capacity_reserved(session: Session) -> Diagnosis:
         gangs.setdefault(str(hold.gang), []).append(hold)
     devices = [use for holds in gangs.values() for use in _devices(holds)]
     what = f"capacity, with {_named(devices)}," if devices else "capacity"
+    names = formatting.listed(map(named_parts.workload, gangs))
     return Diagnosis(
         reason=Reason.CAPACITY_RESERVED,
-        message=f"free {what} is reserved for missing members of {formatting.listed(gangs)}",
+        message=f"free {what} is reserved for missing members of {names}",
         evidence=tuple(
-            Evidence(name, finding) for name, holds in gangs.items() for finding in _findings(holds, session)
+            Evidence(named_parts.workload(name), finding)
+            for name, holds in gangs.items()
+            for finding in _findings(holds, session)
         ),
         otherwise="Wait until those members run or their gang ends; "
         f"reservations expire after {CAPACITY_HOLD_MS // 60_000} minutes",
@@ -49,7 +53,10 @@ def _devices(holds: Sequence[CapacityHold]) -> Iterator[DeviceUse]:
 
 def _named(devices: Sequence[DeviceUse]) -> str:
     """Such as "devices gpu.example.com/node-1/gpu-0, a share of gpu.example.com/node-1/gpu-1"."""
-    names = [f"{'a share of ' if is_share(use) else ''}{'/'.join(device_of(use))}" for use in sorted(devices)]
+    names = [
+        f"{'a share of ' if is_share(use) else ''}{named_parts.domain('/'.join(device_of(use)))}"
+        for use in sorted(devices)
+    ]
     shown = [
         *names[:SHOWN_DEVICES],
         *([f"{len(names) - SHOWN_DEVICES} more"] if names[SHOWN_DEVICES:] else ()),

@@ -152,9 +152,9 @@ def added_nodes(session: Session, demand: Demand, fits: Fits, *, beside: Session
         for model in found:
             larger = beyond(model, size)
             if larger or not size:
-                copy = Copy(model, larger, own)
+                copy = Copy(model, larger, own, place_of(session, demand, model))
                 least = least_copies(beside, demand, copy)
-                yield from fewest_copies(copy, demand.count, fits, least=least)
+                yield from fewest_copies(copy, demand, fits, least=least)
 
 
 def beyond(model: Node, size: Resources) -> Resources:
@@ -218,12 +218,25 @@ def _pods(node: Node, demand: Demand) -> int:
     )
 
 
+def place_of(session: Session, demand: Demand, model: Node) -> str:
+    """Where a copy of the model is, such as " in zone z"; empty if the gang requires no level."""
+    gang, topology = demand.gang, session.topologies.of(demand.gang)
+    is_asked = gang.topology.required or any(part.required for part in gang.subgroups)
+    if topology is None or not topology.levels or not is_asked:
+        return ""
+    path, last = _paths(session, gang).get(model.name, ()), topology.levels[-1]
+    own = own_labels(session, gang) - {HOSTNAME_KEY}
+    alone = f" in a {last.name} of its own" if last.node_label in own & model.labels.keys() else ""
+    return alone + advice.in_domain(topology.levels[len(path) - 1].name, path)
+
+
 class Copy(Struct, frozen=True):
     """A new node: like the model, but with at least the amounts in `larger` and its own values of labels."""
 
     model: Node
     larger: Resources
     own_labels: frozenset[str]
+    place: str
 
     def times(self, count: int) -> list[ChangedNode]:
         """So many of them."""
@@ -239,21 +252,32 @@ class Copy(Struct, frozen=True):
         return found
 
 
-def fewest_copies(copy: Copy, most: int, fits: Fits, *, least: int = 1) -> Iterator[advice.AddNodes]:
-    """As few as possible of these nodes, at most `most`. Fewer than `least` are known not to be enough."""
+def fewest_copies(copy: Copy, demand: Demand, fits: Fits, *, least: int = 1) -> Iterator[advice.AddNodes]:
+    """As few as possible of these nodes, at most one for each pod. Fewer than `least` are not enough."""
     if fits(copy.times(least)):
-        yield advice.AddNodes(count=least, like=copy.model.name, at_least=copy.larger)
+        yield _added(copy, least, demand)
         return
-    if least >= most or not fits(copy.times(most)):
+    if least >= demand.count or not fits(copy.times(demand.count)):
         return
-    too_few, enough = least, most
+    too_few, enough = least, demand.count
     while enough - too_few > 1:
         middle = (too_few + enough) // 2
         if fits(copy.times(middle)):
             enough = middle
         else:
             too_few = middle
-    yield advice.AddNodes(count=enough, like=copy.model.name, at_least=copy.larger)
+    yield _added(copy, enough, demand)
+
+
+def _added(copy: Copy, count: int, demand: Demand) -> advice.AddNodes:
+    amounts = {**copy.model.allocatable, **copy.larger}
+    return advice.AddNodes(
+        count=count,
+        like=copy.model.name,
+        at_least=copy.larger,
+        size={name: amounts.get(name, 0) for name in requested(demand) if name != PODS},
+        where=copy.place,
+    )
 
 
 def least_copies(session: Session, demand: Demand, copy: Copy) -> int:

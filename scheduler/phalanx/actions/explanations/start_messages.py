@@ -9,9 +9,10 @@ from phalanx.actions.outcome import Outcome
 from phalanx.actions.reservations.reservations import BlockingReservations, EndingGang, Forecast, Reservation
 from phalanx.framework.run_times import Method
 from phalanx.framework.session import Session
+from phalanx.model import named_parts
 from phalanx.model.api.values import duration_text
 from phalanx.model.gangs import Gang, GangKind
-from phalanx.model.reasons import Evidence, ExpectedStart, Reason, Verdict, as_printable
+from phalanx.model.reasons import Evidence, ExpectedStart, Reason, Verdict, in_plain_text
 
 _START_BY: Final = "spec.startBy"
 _SECOND: Final = 1000
@@ -57,7 +58,8 @@ def _between(forecast: Forecast) -> str:
 
 def _ends_before(gang: EndingGang) -> Evidence:
     return Evidence(
-        gang.name, f"ends before, at {formatting.moment(gang.end.at)} ({_SOURCE[gang.end.method]})"
+        named_parts.titled(gang.name),
+        f"ends before, at {formatting.moment(gang.end.at)} ({_SOURCE[gang.end.method]})",
     )
 
 
@@ -66,7 +68,7 @@ def _ends_before(gang: EndingGang) -> Evidence:
 
 def would_delay(gang: Gang, blocked_by: BlockingReservations, now: int) -> Verdict:
     """The verdict on a gang that fits now, but would delay reserved starts."""
-    names = formatting.listed(reservation.name for reservation in blocked_by.delayed)
+    names = formatting.listed(named_parts.titled(reservation.name) for reservation in blocked_by.delayed)
     left = blocked_by.free_until - now
     message = f"free capacity is reserved for the start of {names}"
     if left > 0:
@@ -86,7 +88,9 @@ def would_delay(gang: Gang, blocked_by: BlockingReservations, now: int) -> Verdi
 def _starts(reservation: Reservation) -> Evidence:
     count = len(reservation.usage)
     nodes = "1 node" if count == 1 else f"{count} nodes"
-    return Evidence(reservation.name, f"starts at {formatting.moment(reservation.start)} on {nodes}")
+    return Evidence(
+        named_parts.titled(reservation.name), f"starts at {formatting.moment(reservation.start)} on {nodes}"
+    )
 
 
 def _or_end_before(gang: Gang, left: int) -> str:
@@ -117,8 +121,8 @@ def next_missed(session: Session) -> int | None:
 
 
 def final_verdict(verdict: Verdict, gang: Gang, start: int | None, now: int) -> Verdict:
-    """The verdict as it leaves the cycle. All its texts are escaped here, and nowhere before."""
-    return as_printable(_with_deadline(verdict, gang, start, now))
+    """The verdict as it leaves the cycle: its texts are escaped here, its names become plain, not before."""
+    return in_plain_text(_with_deadline(verdict, gang, start, now))
 
 
 def _with_deadline(verdict: Verdict, gang: Gang, start: int | None, now: int) -> Verdict:

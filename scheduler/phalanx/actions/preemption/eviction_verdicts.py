@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from phalanx.actions import formatting
 from phalanx.actions.limits import SHOWN_VICTIMS
+from phalanx.model import named_parts
 from phalanx.model.gangs import Gang
 from phalanx.model.pods import Pod
 from phalanx.model.reasons import Evidence, Reason, Verdict
@@ -18,7 +19,10 @@ def eviction_in_progress(gang: Gang, pods: Iterable[Pod], proof: str) -> Verdict
         reason=Reason.EVICTION_IN_PROGRESS,
         message=f"{formatting.pods(len(names))} evicted for it must terminate first",
         evidence=(
-            *(Evidence(subject=name, finding="is being evicted") for name in names[:SHOWN_VICTIMS]),
+            *(
+                Evidence(subject=named_parts.workload(name), finding="is being evicted")
+                for name in names[:SHOWN_VICTIMS]
+            ),
             *((Evidence(subject="choice of victims", finding=proof),) if proof else ()),
         ),
         next_step="Wait: the gang starts when they have terminated, within their grace periods",

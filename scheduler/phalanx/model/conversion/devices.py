@@ -32,6 +32,7 @@ from phalanx.model.devices.pools import (
     TaintRule,
 )
 from phalanx.model.extended_resources import ANNOTATION
+from phalanx.model.named_parts import belonging
 from phalanx.model.pods import Toleration
 
 T = TypeVar("T")
@@ -58,6 +59,7 @@ def read_slice(written: devices.ResourceSlice) -> Slice:
     found = tuple(
         _device(each, f"spec.devices[{index}]", spec.driver, wrong) for index, each in enumerate(spec.devices)
     )
+    name = belonging(written.metadata.name, spec.pool.name)
     consumptions = (use for each in spec.devices for use in each.consumes_counters)
     return Slice(
         name=written.metadata.name,
@@ -70,7 +72,7 @@ def read_slice(written: devices.ResourceSlice) -> Slice:
         devices=found,
         counter_sets=counter_sets,
         has_compatibility_groups=any(use.compatibility_groups for use in consumptions),
-        problems=tuple(f"ResourceSlice {written.metadata.name}: {each}" for each in wrong),
+        problems=tuple([f"ResourceSlice {name}: {each}" for each in wrong]),
     )
 
 

@@ -11,6 +11,7 @@ from typing import Final
 from msgspec import Struct, structs
 
 from phalanx.model.devices.capacity import Amount, Consumable
+from phalanx.model.named_parts import belonging, domain
 from phalanx.model.nodes import Node
 from phalanx.model.pods import Term
 from phalanx.model.selectors import node_matches_any
@@ -281,7 +282,7 @@ def _same_name(slices: tuple[Slice, ...]) -> str:
     for each in slices:
         for device in each.devices:
             if device.name in seen:
-                return f"duplicate device {device.name} in ResourceSlice {each.name}"
+                return f"duplicate device {device.name} in ResourceSlice {belonging(each.name, each.pool)}"
             seen.add(device.name)
     return ""
 
@@ -301,7 +302,7 @@ def _unknown_counter(slices: tuple[Slice, ...], counter_sets: CounterSets) -> st
 
 
 def _shown(name: PoolId) -> str:
-    return f"pool {name[1]} of driver {name[0]}"
+    return f"pool {domain(name[1])} of driver {name[0]}"
 
 
 def _order(pool: Pool) -> tuple[bool, PoolId]:
