@@ -468,13 +468,32 @@ class World:
         )
 
     def could_ever_start_in_guarantee(self, work: Work) -> bool:
-        """Whether a gang that is not preemptible fits the guarantees as they are written."""
-        return work.is_preemptible or all(
-            work.each.get(name, 0) * work.minimum <= self.written(queue, name, scope)
-            for queue in self.path(work.queue)
-            for name in COUNTED
-            for scope in self.scopes()
-            if work.each.get(name, 0) and self.names_guarantee(queue, name, scope)
+        """Whether a gang that is not preemptible fits the guarantees as they are written.
+
+        That of a flavor counts on the nodes of the flavor only; flavors have no node in common.
+        """
+        if work.is_preemptible:
+            return True
+        pods, elsewhere = 0, {name: machine.has for name, machine in self.machines.items()}
+        for scope in [scope for scope in self.scopes() if scope != ALL_NODES]:
+            there = dict[str, Amounts].fromkeys(self.machines, {})
+            for name in self.machines:
+                if self.matches(name, scope):
+                    there[name], elsewhere[name] = elsewhere[name], {}
+            pods += min(self.pods_that_fit(work, there), self._most_in_guarantee(work, scope))
+        pods += self.pods_that_fit(work, elsewhere)
+        return min(pods, self._most_in_guarantee(work, ALL_NODES)) >= work.minimum
+
+    def _most_in_guarantee(self, work: Work, scope: Scope) -> int:
+        """How many of its pods fit the written guarantees for these nodes."""
+        return min(
+            [
+                self.written(queue, name, scope) // work.each[name]
+                for queue in self.path(work.queue)
+                for name in COUNTED
+                if work.each.get(name, 0) and self.names_guarantee(queue, name, scope)
+            ],
+            default=work.minimum,
         )
 
     # --- placement --------------------------------------------------------------------------------------
