@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from heapq import nlargest
+from itertools import takewhile
 from typing import Final
 
 from msgspec import Struct
@@ -225,6 +226,7 @@ def place_of(session: Session, demand: Demand, model: Node) -> str:
     if topology is None or not topology.levels or not is_asked:
         return ""
     path, last = _paths(session, gang).get(model.name, ()), topology.levels[-1]
+    path = tuple(takewhile(lambda part: part not in session.nodes, path))
     own = own_labels(session, gang) - {HOSTNAME_KEY}
     alone = f" in a {last.name} of its own" if last.node_label in own & model.labels.keys() else ""
     return alone + advice.in_domain(topology.levels[len(path) - 1].name, path)
