@@ -70,7 +70,11 @@ def with_what_others_say(
     for dialect, member in _members(documents):
         key = (namespace_of(member.document.value), dialect.group_of(member.pod))
         members.setdefault((dialect.name, key), []).append(member)
-    classes = {each.value["metadata"].get("name") for each in documents if each.kind == "PriorityClass"}
+    classes = {
+        str(mapping_of(each.value.get("metadata")).get("name"))
+        for each in documents
+        if each.kind == "PriorityClass"
+    }
     formed: dict[Key, PodGroup] = {}
     for document in documents:
         if document.kind != "PodGroup" or document.api_version not in _GROUPS:
@@ -132,7 +136,7 @@ def _prepared(document: Document, members: Sequence[_Member], report: Report) ->
 
 def _move_marks(group: Object, members: Sequence[_Member]) -> Iterator[str]:
     """What all pods say about evictions becomes what the PodGroup says. The notes name what is left out."""
-    meta = group["metadata"]
+    meta = mapping_of(group.get("metadata"))
     for key in MARKS:
         written = mapping_of(meta.get("annotations")).get(key, mapping_of(meta.get("labels")).get(key))
         default = written if written is not None else DEFAULT_MARKS.get(key)
@@ -140,7 +144,10 @@ def _move_marks(group: Object, members: Sequence[_Member]) -> Iterator[str]:
         if said <= {default}:
             continue
         if written is None and len(said) == 1:
-            meta["annotations"] = {**(meta.get("annotations") or {}), key: said.pop()}
+            group["metadata"] = meta = {
+                **meta,
+                "annotations": {**(meta.get("annotations") or {}), key: said.pop()},
+            }
             continue
         yield f"{key}: of single pods is left out, a gang has one value; its surplus members fall first"
 
@@ -154,8 +161,7 @@ def _taken(template: Object, key: str) -> str | None:
 
 def _name_tasks(group: Object, members: Sequence[_Member]) -> None:
     """Where tasks have minimums, pods without a task are those of one more."""
-    spec = group.get("spec") or {}
-    minimums = spec.get("minTaskMember")
+    minimums = mapping_of(group.get("spec")).get("minTaskMember")
     if not isinstance(minimums, dict) or not minimums:
         return
     if "" in minimums:
