@@ -48,18 +48,18 @@ def test_names_without_a_domain_belong_to_the_driver() -> None:
     )
     (one,) = found.devices
     assert one.attributes == {
-        ("example.com", "numa"): Attribute("int", 1),
-        (DRIVER, "model"): Attribute("string", "a"),
-        (DRIVER, "new"): Attribute("", None),
+        "example.com/numa": Attribute("int", 1),
+        f"{DRIVER}/model": Attribute("string", "a"),
+        f"{DRIVER}/new": Attribute("", None),
     }
-    assert one.capacity == {(DRIVER, "memory"): str(2**30 * 10**9)}
+    assert one.capacity == {f"{DRIVER}/memory": str(2**30 * 10**9)}
 
 
 def test_a_name_with_the_domain_of_the_driver_goes_before_the_same_one_without() -> None:
     for names in (("model", f"{DRIVER}/model"), (f"{DRIVER}/model", "model")):
         values = {name: {"string": "full" if "/" in name else "short"} for name in names}
         (one,) = slice_of({"name": "d", "attributes": values}).devices
-        assert one.attributes == {(DRIVER, "model"): Attribute("string", "full")}
+        assert one.attributes == {f"{DRIVER}/model": Attribute("string", "full")}
 
 
 @pytest.mark.parametrize(

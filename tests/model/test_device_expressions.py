@@ -72,9 +72,9 @@ def test_arbitrary_expressions_raise_nothing_else(written: str | list[str]) -> N
     [
         ("true", set()),
         ("device.driver == 'x'", set()),
-        (f'{OWN}.a == 1 && device.capacity["b"].c.isInteger()', {(DRIVER, "a"), ("b", "c")}),
-        (f"{OWN}.?a.orValue(1) == 1", {(DRIVER, "a")}),
-        (f"{OWN}.a.size() == 1", {(DRIVER, "a")}),
+        (f'{OWN}.a == 1 && device.capacity["b"].c.isInteger()', {f"{DRIVER}/a", "b/c"}),
+        (f"{OWN}.?a.orValue(1) == 1", {f"{DRIVER}/a"}),
+        (f"{OWN}.a.size() == 1", {f"{DRIVER}/a"}),
         (f'{OWN}["a"] == 1', None),
         (f"{OWN}.all(k, true)", None),
         (f'"a" in {OWN}', None),
@@ -107,7 +107,7 @@ def test_devices_that_differ_in_what_is_not_read_are_evaluated_once(monkeypatch:
 
 
 def test_a_value_of_an_unknown_kind_is_an_error_whatever_is_read() -> None:
-    strange = Device("d", attributes={("x", "y"): Attribute("", None)})
+    strange = Device("d", attributes={"x/y": Attribute("", None)})
     ((wanted,),) = claim_of(request()).spec.requests
     found: Any = Matcher().matches(wanted, class_of("gpu", "true"), DRIVER, strange)
     assert "kind that is not known" in found.text

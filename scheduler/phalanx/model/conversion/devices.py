@@ -148,15 +148,9 @@ def _attribute(written: devices.DeviceAttribute) -> Attribute:
 
 def _qualified(values: Mapping[str, T], driver: str) -> Mapping[QualifiedName, T]:
     """The values by domain and identifier. A name with a domain goes before the same one without."""
-    unqualified = {(driver, name): value for name, value in values.items() if "/" not in name}
-    qualified = {qualified_name(name): value for name, value in values.items() if "/" in name}
+    unqualified = {f"{driver}/{name}": value for name, value in values.items() if "/" not in name}
+    qualified = {name: value for name, value in values.items() if "/" in name}
     return dict(sorted({**unqualified, **qualified}.items()))
-
-
-def qualified_name(written: str) -> QualifiedName:
-    """The domain and the identifier of "domain/identifier"."""
-    domain, _, identifier = written.partition("/")
-    return domain, identifier
 
 
 def _counters(written: Mapping[str, devices.Counter], path: str, wrong: list[str]) -> Mapping[str, Amount]:
@@ -282,7 +276,7 @@ def _constraints(written: tuple[devices.DeviceConstraint, ...], wrong: list[str]
             wrong.append(f"spec.devices.constraints[{index}]: needs an attribute as domain/name")
             continue
         yield Constraint(
-            attribute=qualified_name(attribute),
+            attribute=attribute,
             distinct=each.match_attribute is None,
             requests=tuple(sorted(set(each.requests))),
         )

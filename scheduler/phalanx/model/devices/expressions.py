@@ -93,18 +93,20 @@ class Expression:
 
 
 def _variable(driver: str, device: Device) -> Mapping[str, Any]:
-    attributes: dict[str, dict[str, Any]] = {}
-    for (domain, name), attribute in device.attributes.items():
-        attributes.setdefault(domain, {})[name] = _value(attribute)
-    capacity: dict[str, dict[str, Any]] = {}
-    for (domain, name), amount in device.capacity.items():
-        capacity.setdefault(domain, {})[name] = _quantity_value(amount)
     return {
         "driver": driver,
-        "attributes": attributes,
-        "capacity": capacity,
+        "attributes": _by_domain({name: _value(each) for name, each in device.attributes.items()}),
+        "capacity": _by_domain({name: _quantity_value(each) for name, each in device.capacity.items()}),
         "allowMultipleAllocations": device.allows_shares,
     }
+
+
+def _by_domain(values: Mapping[QualifiedName, Any]) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for name, value in values.items():
+        domain, _, identifier = name.partition("/")
+        found.setdefault(domain, {})[identifier] = value
+    return found
 
 
 def _value(attribute: Attribute) -> Any:
@@ -331,7 +333,7 @@ class _Source:
         uses = len(re.findall(r"\bdevice\b", self._code))
         if uses != len(found) or uses != len(re.findall(r"\bdevice\b", self._text)):
             return None
-        return frozenset((each.group(1), each.group(2)) for each in found if each.group(1))
+        return frozenset(f"{each.group(1)}/{each.group(2)}" for each in found if each.group(1))
 
 
 def _check_size(expression: str) -> None:

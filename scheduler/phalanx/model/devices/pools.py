@@ -22,8 +22,9 @@ PoolId = tuple[str, str]
 DeviceId = tuple[str, str, str]
 """Driver, pool and device."""
 
-QualifiedName = tuple[str, str]
-"""Domain and identifier of an attribute or a capacity. The domain is the driver unless another is written."""
+QualifiedName = str
+"""An attribute or a capacity as "domain/identifier". The domain is the driver unless another is written. It
+is text, as the keys of JSON are: cycles are recorded as JSON."""
 
 AttributeValue = int | bool | str | tuple[int | bool | str, ...] | None
 

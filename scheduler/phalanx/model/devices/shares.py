@@ -123,8 +123,7 @@ class Shares:
 def capacity_of(driver: str, device: Device) -> tuple[Consumable, ...]:
     """The capacity of a device with the names that its ResourceSlice writes: requests use the same ones."""
     return device.consumable or tuple(
-        Consumable(name if domain == driver else f"{domain}/{name}", value)
-        for (domain, name), value in device.capacity.items()
+        Consumable(name.removeprefix(f"{driver}/"), value) for name, value in device.capacity.items()
     )
 
 
