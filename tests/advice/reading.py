@@ -134,7 +134,7 @@ EVENTS: Final[Forms] = (
     (r"running work ends", lambda match: Advice("all end")),
     (r"at most (?P<count>\d+) end \(.*\)", lambda match: Advice("ends", count=int(match["count"]))),
     (r"(?P<names>.+) ends?", _ends),
-    (r"(?P<limits>.+ of the .+) are released", _released),
+    (r"(?P<limits>.+ of the .+) (?:is|are) released", _released),
     (
         rf"nodes{_IN_DOMAIN} fit (?P<count>\d+) more pods? \(at least (?P<least>.+)\)",
         _pods_fit,

@@ -229,7 +229,7 @@ def test_a_limit_on_pods_counts_pods() -> None:
     result = scenario.gang("a", 2, queue="q").gang("b", 2, queue="q").decide()
     assert result.placed() == ["a"]
     assert result.verdict("b").next_step.startswith(
-        "Wait until gang team/a ends or 1 pod of the limit of queue q are released;"
+        "Wait until gang team/a ends or 1 pod of the limit of queue q is released;"
     )
 
 

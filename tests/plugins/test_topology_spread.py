@@ -117,7 +117,7 @@ def test_fewer_domains_than_min_domains_count_as_empty() -> None:
 def test_a_node_without_the_label_is_not_used() -> None:
     verdict = Scenario().nodes("a").gang("g", 1, **X).decide().verdict("g")
     assert verdict.reason is Reason.NO_ELIGIBLE_NODE
-    assert verdict.message == "0 of 1 nodes are eligible: 1 no label zone for topology spread"
+    assert verdict.message == "0 of 1 node is eligible: 1 no label zone for topology spread"
 
 
 def test_two_constraints_hold_together() -> None:

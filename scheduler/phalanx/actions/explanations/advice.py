@@ -97,7 +97,8 @@ class Released(Struct, frozen=True):
     def text(self) -> str:
         """One phrase for each limit."""
         parts = [f"{formatting.needed(amounts)} of the {name}" for name, amounts in self.limits.items()]
-        return f"{' and '.join(parts)} are released"
+        is_one = len(parts) == 1 and parts[0].startswith("1 ") and "," not in parts[0]
+        return f"{' and '.join(parts)} {'is' if is_one else 'are'} released"
 
 
 class SelectedPodRuns(Struct, frozen=True):

@@ -102,9 +102,11 @@ def no_eligible_node(demand: Demand, batch: Batch, session: Session, advice: Adv
     """No node passes the filters for the pods of this batch."""
     reasons = _excluded(batch, session)
     pods = f" for role {batch.name}" if batch.name != "pod" else ""
+    verb = "is" if len(session.nodes) == 1 else "are"
     return Diagnosis(
         reason=Reason.NO_ELIGIBLE_NODE,
-        message=f"0 of {len(session.nodes)} nodes are eligible{pods}" + (f": {reasons}" if reasons else ""),
+        message=f"0 of {formatting.nodes(len(session.nodes))} {verb} eligible{pods}"
+        + (f": {reasons}" if reasons else ""),
         evidence=evidence.of_nodes(demand, session),
         advice=advice,
     )
