@@ -55,11 +55,16 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return [path, *(found for key, each in inner for found in places(each, (*path, key)))]
 
 
+VOLCANO_JOB = of_kind(
+    "batch.volcano.sh/v1alpha1",
+    "Job",
+    {"schedulerName": "volcano", "tasks": [{"template": {"spec": {"schedulerName": "volcano"}}}]},
+)
 OTHERS = [
     item
     for name in ("volcano-subgroups", "volcano-topology", "kai")
     for item in fast_yaml.safe_load((SCENARIOS / f"{name}.yaml").read_text())["items"]
-] + [JOB_SET, RAY_JOB, SPARK, VOLCANO_QUEUE, KAI_QUEUE]
+] + [JOB_SET, RAY_JOB, SPARK, VOLCANO_QUEUE, KAI_QUEUE, VOLCANO_JOB]
 """Objects of other projects, and workloads with pods of theirs."""
 
 

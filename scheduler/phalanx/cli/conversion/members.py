@@ -19,6 +19,7 @@ from phalanx.cli.conversion.kai_members import simplify
 from phalanx.cli.conversion.templates import mapping_of, read_template, templates_of
 from phalanx.cli.manifests.documents import Document
 from phalanx.model.api.core import Pod
+from phalanx.model.api.kinds import KINDS
 from phalanx.model.api.unknown_fields import with_unknown_fields
 from phalanx.model.api.volcano import VolcanoPodGroup
 from phalanx.model.conversion.pod_groups import PodGroup
@@ -79,6 +80,8 @@ def with_what_others_say(
     for document in documents:
         if document.kind != "PodGroup" or document.api_version not in _GROUPS:
             continue
+        if not _is_readable(document):
+            continue
         dialect = _GROUPS[document.api_version]
         key = (namespace_of(document.value), str(mapping_of(document.value.get("metadata")).get("name")))
         own = members.get((dialect.name, key), [])
@@ -90,6 +93,15 @@ def with_what_others_say(
             found = _prepared(document, own, report)
             formed.update({} if found is None else {key: found})
     return documents, formed
+
+
+def _is_readable(document: Document) -> bool:
+    """Whether the PodGroup has values of the right types; else its conversion says which ones are wrong."""
+    try:
+        msgspec.convert(document.value, KINDS[_GROUPS[document.api_version].kind].struct)
+    except msgspec.ValidationError:
+        return False
+    return True
 
 
 def _members(documents: Sequence[Document]) -> Iterator[tuple[Dialect, _Member]]:

@@ -25,10 +25,11 @@ def convert_job(document: Document, report: Report) -> Object:
     wrong = list(
         refused_annotations(mapping_of(mapping_of(value.get("metadata")).get("annotations")), REFUSED)
     )
-    for index, task in enumerate(spec.get("tasks") or ()):
+    tasks = spec.get("tasks")
+    for index, task in enumerate(tasks if isinstance(tasks, list) else ()):
         template = mapping_of(mapping_of(task).get("template"))
         inner = template.get("spec")
-        if isinstance(inner, dict) and inner.get("schedulerName") in OTHER_SCHEDULERS:
+        if isinstance(inner, dict) and inner.get("schedulerName") in tuple(OTHER_SCHEDULERS):
             del inner["schedulerName"]
         annotations = mapping_of(mapping_of(template.get("metadata")).get("annotations"))
         at = f"spec.tasks[{index}].template"
