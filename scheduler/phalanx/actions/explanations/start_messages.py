@@ -86,8 +86,7 @@ def would_delay(gang: Gang, blocked_by: BlockingReservations, now: int) -> Verdi
 
 
 def _starts(reservation: Reservation) -> Evidence:
-    count = len(reservation.usage)
-    nodes = "1 node" if count == 1 else f"{count} nodes"
+    nodes = formatting.nodes(len(reservation.usage))
     return Evidence(
         named_parts.titled(reservation.name), f"starts at {formatting.moment(reservation.start)} on {nodes}"
     )

@@ -74,12 +74,13 @@ class SubgroupTightnessBounds:
 
     def least(self, scope: Scope, *, whole: bool) -> Mapping[int, int]:
         """The capacity by level, with all pods placed (`whole`) or with the minimums."""
+        if not self._subgroups:
+            return {}
         key = (scope.depth, scope.domain, whole)
         if key not in self._known:
             found: dict[int, int] = {}
-            inside = _inside(self._rows, scope) if self._subgroups else None
+            inside = _inside(self._rows, scope)
             for each, demands in self._subgroups:
-                assert inside is not None
                 least = self._of_subgroup(each, demands, inside, whole=whole)
                 found[each.level] = found.get(each.level, 0) + least
             self._known[key] = found
