@@ -162,6 +162,31 @@ async def test_a_pod_group_keeps_its_adopted_record_until_its_status_has_it(serv
 
 
 @playing
+async def test_an_eviction_is_stored_until_the_status_of_the_pod_group_knows_its_outcome(
+    server: ApiServer,
+) -> None:
+    first = await Leader(server, Applied(group_with(record(2))), of_group("a"), of_group("b")).leads()
+    resumed = asyncio.Event()
+    evicting = msgspec.structs.replace(record(2), evicting=2)
+    deciding = asyncio.create_task(first.decides(g=evicting))
+    await asyncio.sleep(0)
+    first.records.when_eviction_stored(GangId("uid-g"), resumed.set)
+    assert not resumed.is_set()
+    await deciding
+    assert resumed.is_set()
+    await first.decides(g=record(0))
+    assert await first.stored() == {"uid-g": evicting}, "the status still counts the members"
+    first.die()
+    second = await Leader(server, Applied(group_with(record(2))), of_group("a"), of_group("b")).leads()
+    assert second.seen("uid-g") == evicting
+    await second.decides(g=record(0))
+    second.state.apply(Applied(group_with(record(0))))
+    await second.decides(g=record(0))
+    assert await second.stored() == {}
+    second.die()
+
+
+@playing
 async def test_the_status_of_a_pod_group_has_the_record_of_the_last_cycle(server: ApiServer) -> None:
     leader = await Leader(server, Applied(group_with(record(2))), of_group("a", node="n1")).leads()
     older = PodGroupStatus(record=written_record(record(1)))

@@ -192,6 +192,46 @@ def test_a_loss_is_repaired_once(gang: Gang) -> None:
     play(part)
 
 
+def is_last_deletion(world: World) -> Callable[[Exchange], bool]:
+    """Whether the request deletes the last member of the gang that is not being deleted yet."""
+
+    def step(exchange: Exchange) -> bool:
+        return (
+            exchange.method == "DELETE"
+            and "/pods/train" in exchange.path
+            and not any(node_of(world, name) and not is_deleting(world, name) for name in pod_names(world))
+        )
+
+    return step
+
+
+def is_deleting(world: World, name: str) -> bool:
+    found = world.client.get(Key("pods", "default", name)) or {}
+    return "deletionTimestamp" in found["metadata"]
+
+
+@pytest.mark.parametrize("gang", KINDS)
+def test_a_gang_that_was_evicted_has_lost_nothing(gang: Gang) -> None:
+    """The pods of the evicted gang are gone when the next leader comes."""
+
+    async def part(world: World) -> None:
+        world.create(gang())
+        await asyncio.sleep(30)
+        assert bound(world, "train") == MEMBERS
+        world.create([manifests.priority_class("urgent", 1000)])
+        killing = world.go(kill_the_leader_at(world, is_last_deletion(world)))
+        urgent = [manifests.pod(f"urgent-{number}", run_s=60.0) for number in range(8)]
+        for each in urgent:
+            each["spec"]["priorityClassName"] = "urgent"
+        world.create(urgent)
+        await killing
+        await asyncio.sleep(120)
+        assert len(pod_names(world)) == MEMBERS
+        assert bound(world, "train") == 0, "nothing is repaired that was evicted for others"
+
+    play(part)
+
+
 @pytest.mark.slow
 def test_single_pods_cost_no_write_of_records() -> None:
     calls: list[tuple[str, Key]] = []

@@ -5,14 +5,16 @@ written by the store.
 """
 
 from collections import Counter
+from collections.abc import Callable
 
 import msgspec
 
 from phalanx.cache.events import Recorded
 from phalanx.kube.binding import Resume
+from phalanx.kube.errors import is_refused
 from phalanx.kube.record_store import RecordStore
 from phalanx.kube.writing import WriteContext
-from phalanx.model.api.pod_groups import PodGroupStatus
+from phalanx.model.api.pod_groups import PodGroupStatus, RecordStatus
 from phalanx.model.conversion.records import written_record
 from phalanx.model.decisions import CycleResult, Placement
 from phalanx.model.gangs import Gang, GangKind
@@ -56,7 +58,8 @@ class GangRecords:
         self.flush = self._store.flush
         self._decided: Records = {}
         self._unchecked: set[GangId] = set()
-        """What the ConfigMap held at first, as far as no cycle has decided about it."""
+        """What the ConfigMap holds until a status does, and what it held at first, as far as no cycle has
+        decided about it."""
         self._kept_until = 0.0
 
     async def load(self) -> None:
@@ -94,10 +97,27 @@ class GangRecords:
         """Call `resume` when the record of a gang without a PodGroup is stored, or with why it is not."""
         self._store.when_stored(placement.gang, resume)
 
+    def when_eviction_stored(self, gang: GangId, resume: Callable[[], None]) -> None:
+        """Call `resume` when it is stored that members of a gang are being evicted for others.
+
+        Also if the API server refuses to store it: evictions do not depend on the right to do so.
+        """
+
+        def stored(error: Exception | None) -> None:
+            if is_refused(error) or error is None:
+                resume()
+            else:
+                self.when_eviction_stored(gang, resume)
+
+        self._store.when_stored(gang, stored)
+
     def _store_one(self, gang_id: GangId, record: GangRecord | None) -> None:
         gang = self._state.cache.gang(gang_id)
         if has_own_status(gang) or self._state.objects.pod_group(gang_id) is not None:
             self._state.mark_changed(gang_id)
+            if gang is not None and record is not None and record.evicting:
+                self._unchecked.add(gang_id)
+                self._store.put(gang.namespace, gang_id, record)
         elif record is None:
             self._store.remove(gang_id)
         elif gang is not None and _keeps_record(gang):
@@ -106,11 +126,11 @@ class GangRecords:
             self._store.change(gang_id, record)
 
     def _check_loaded(self) -> None:
-        """Remove what was loaded and counts no more. The status of a PodGroup comes first once it has one."""
+        """Remove what was stored and counts no more. The status of a PodGroup comes first once it has one."""
         is_over = self._clock.monotonic() >= self._kept_until
         for gang in tuple(self._unchecked):
             group = self._state.objects.pod_group(gang)
-            if group is not None and group.status.record is None:
+            if group is not None and self._is_needed(gang, group.status.record):
                 continue
             is_known = gang in self._decided and group is None
             is_gone = group is not None or self._state.cache.gang(gang) is not None or is_over
@@ -118,3 +138,10 @@ class GangRecords:
                 self._unchecked.discard(gang)
                 if not is_known:
                     self._store.remove(gang)
+
+    def _is_needed(self, gang: GangId, in_status: RecordStatus | None) -> bool:
+        """Whether the status of a PodGroup does not say yet what is stored: the last cycle knows more."""
+        decided = self._decided.get(gang)
+        if decided is None or in_status is None:
+            return in_status is None
+        return decided.evicting > 0 or in_status != written_record(decided)
