@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from phalanx.cache.events import Applied, Deleted
+from phalanx.cache.events import Applied, Deleted, Relisted
 from phalanx.deciders.inline import InlineDecider
 from phalanx.framework.config import SchedulerConfig
 from phalanx.kube.client import Client
@@ -28,7 +28,7 @@ from tests.cache.world import new_cache
 from tests.in_memory_transport import InMemoryTransport
 from tests.kube.reports import Reports
 from tests.manual_clock import ManualClock
-from tests.model.written import label, pod, pod_group
+from tests.model.written import controlled_by, job, label, pod, pod_group
 from tests.write_context import AlwaysLeading
 
 LABELLED = GangId("team/o1")
@@ -228,6 +228,36 @@ async def test_records_of_gangs_without_pods_stay_for_ten_minutes_after_a_change
     second.state.apply(member("x", owner="o2"))
     assert second.seen("team/o2") is None
     second.die()
+
+
+@pytest.mark.parametrize("is_new", [False, True])
+def test_the_age_of_a_gang_stays_while_the_job_exists_that_makes_its_pods(
+    server: ApiServer, *, is_new: bool
+) -> None:
+    """The Job is suspended, with or without a change of leader."""
+
+    async def part() -> None:
+        train, gang = job("train", parallelism=2, completions=2), GangId("Job.batch:team/uid-train")
+        made = pod("a", requests={"cpu": 1}, meta=controlled_by("train"))
+        leader = await Leader(server, Relisted("Job.batch", (train,)), Applied(made)).leads()
+        leader.records.cycle_finished(CycleResult(cycle=1, memory=Memory(records={gang: record(2)})))
+        await leader.records.flush(within=30)
+        assert await leader.stored() == {gang: record(2)}
+        leader.state.apply(Deleted("Pod", "team", "a"))
+        if is_new:
+            leader.die()
+            leader = await Leader(server, Relisted("Job.batch", (train,))).leads()
+        for _ in range(3):
+            leader.clock.seconds += RECORDS_OF_ABSENT_KEPT_S
+            await leader.decides()
+        assert await leader.stored() == {gang: record(0)}
+        leader.state.apply(Deleted("Job.batch", "team", "train"))
+        leader.clock.seconds += RECORDS_OF_ABSENT_KEPT_S
+        await leader.decides()
+        assert await leader.stored() == {}
+        leader.die()
+
+    asyncio.run(part())
 
 
 @playing

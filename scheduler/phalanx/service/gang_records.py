@@ -61,6 +61,9 @@ class GangRecords:
         """What the ConfigMap holds until a status does, and what it held at first, as far as no cycle has
         decided about it."""
         self._kept_until = 0.0
+        self._absent: set[GangId] = set()
+        """Gangs without pods for long, whose pods may be created again."""
+        self._absent_until = 0.0
 
     async def load(self) -> None:
         """Read the ConfigMap. Where there is none yet, all pods that are bound now count as bound by us."""
@@ -83,6 +86,7 @@ class GangRecords:
             self._store_one(gang, record)
         self._decided = records
         self._check_loaded()
+        self._check_absent()
 
     def in_status(self, gang: GangId, status: PodGroupStatus, *, before: PodGroupStatus) -> PodGroupStatus:
         """The status of a PodGroup with the record of the last cycle, which is the newest one.
@@ -119,7 +123,7 @@ class GangRecords:
                 self._unchecked.add(gang_id)
                 self._store.put(gang.namespace, gang_id, record)
         elif record is None:
-            self._store.remove(gang_id)
+            self._forget(gang_id)
         elif gang is not None and _keeps_record(gang):
             self._store.put(gang.namespace, gang_id, record)
         else:
@@ -137,7 +141,25 @@ class GangRecords:
             if is_known or is_gone:
                 self._unchecked.discard(gang)
                 if not is_known:
-                    self._store.remove(gang)
+                    self._forget(gang)
+
+    def _check_absent(self) -> None:
+        """Remove what was kept of gangs whose owners are gone. From time to time, since there may be many."""
+        now = self._clock.monotonic()
+        if now >= self._absent_until:
+            self._absent_until = now + RECORDS_OF_ABSENT_KEPT_S
+            absent, self._absent = self._absent, set()
+            for gang in absent - self._decided.keys():
+                self._forget(gang)
+
+    def _forget(self, gang: GangId) -> None:
+        """Remove the record of a gang that no cycle knows, but its age while the object exists that makes its
+        pods: a Job may be suspended for days."""
+        if self._state.cache.gang(gang) is None and self._state.has_owner(gang):
+            self._absent.add(gang)
+            self._store.keep_age(gang)
+        else:
+            self._store.remove(gang)
 
     def _is_needed(self, gang: GangId, in_status: RecordStatus | None) -> bool:
         """Whether the status of a PodGroup does not say yet what is stored: the last cycle knows more."""

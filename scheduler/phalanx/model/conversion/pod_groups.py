@@ -451,6 +451,11 @@ def workload_of(gang: GangId) -> str:
     return gang.partition(":")[2].partition("/")[2]
 
 
+def owner_of(gang: GangId) -> str:
+    """The UID of the object that makes the pods of a gang of a workload or by label."""
+    return (gang.partition(":")[2] or gang).partition("/")[2].partition("/")[0]
+
+
 def is_member(pod: Pod, group: PodGroup) -> bool:
     """Whether a pod that names this PodGroup is a member: the controller of the PodGroup must own the pod as
     well.
