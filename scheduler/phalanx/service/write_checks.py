@@ -18,12 +18,12 @@ from phalanx.model import named_parts
 from phalanx.model.decisions import Bind, Evict, EvictionReason, Placement
 from phalanx.model.gangs import NO_POD_GROUP
 from phalanx.model.gpu_shares import free_devices, pod_usage, requests_share, share_on_node
-from phalanx.model.host_ports import offered_of, port_text
 from phalanx.model.names import NodeName, ShapeKey
 from phalanx.model.nodes import Node, NodeState
 from phalanx.model.numa import ZoneCapacity, is_numa_resource
 from phalanx.model.pods import MountedClaim, Pod
 from phalanx.model.resources import NONE, Resources, add, subtract, sum_of
+from phalanx.model.supplies.known import offered_of, shortage
 from phalanx.service.spread_check import SpreadCheck, SpreadCounts
 
 _REASONS_OF_FAULTS: Final = frozenset(
@@ -116,9 +116,9 @@ class CachePlacementCheck:
         short = self._short(pod, state.node, free)
         if short:
             return f"{_titled(name)} has insufficient {short[0]} since the decision"
-        for port, _ in pod.shape.host_ports:
+        for port, _ in pod.shape.supplied:
             if free.get(port, 0) + offered_of(port) < 0:
-                return f"{_titled(name)}: {port_text(port)} is in use since the decision"
+                return f"{_titled(name)}: {shortage(port)} since the decision"
         driver = self._cache.attach_conflict(pod) if pod.claims else ""
         if driver:
             return f"{_titled(name)} has more volumes of {driver} than its limit since the decision"

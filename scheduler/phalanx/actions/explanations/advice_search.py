@@ -30,9 +30,9 @@ from phalanx.actions.problems.capacity_holders import CapacityHolder, is_termina
 from phalanx.framework.session import Session
 from phalanx.model import named_parts
 from phalanx.model.gpu_shares import requests_share
-from phalanx.model.host_ports import is_host_port
 from phalanx.model.resources import Resources, add
 from phalanx.model.rules import AffinityRule, Budget, OtherTopologyDomain, SameDomain, SubgroupRule
+from phalanx.model.supplies.known import supply_of
 from phalanx.solver.infeasibility.explain import Explanation
 from phalanx.solver.infeasibility.relaxations import CAPACITY, ELIGIBILITY, NodeCapacity
 
@@ -274,5 +274,5 @@ def _is_fragmented(amounts: Resources) -> bool:
     Ports have no amounts that a text could name.
     """
     return requests_share(amounts) or any(
-        is_numa_slot(name) or is_host_port(name) or is_device_slot(name) for name in amounts
+        is_numa_slot(name) or supply_of(name) or is_device_slot(name) for name in amounts
     )

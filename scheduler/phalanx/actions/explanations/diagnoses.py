@@ -21,11 +21,11 @@ from phalanx.framework.session import Session
 from phalanx.limits import SHOWN_NODES
 from phalanx.model import named_parts
 from phalanx.model.gpu_shares import requests_share
-from phalanx.model.host_ports import port_texts
 from phalanx.model.nodes import TOPOLOGY_UNKNOWN
 from phalanx.model.reasons import NODES, Evidence, Reason
 from phalanx.model.resources import Resources, sum_of
 from phalanx.model.rules import Rule, SameDomain, SubgroupRule, TopologySpreadRule
+from phalanx.model.supplies.known import whole_texts
 from phalanx.solver.infeasibility.explain import Explanation
 from phalanx.solver.problem import PlacementProblem
 
@@ -135,8 +135,8 @@ def above_cluster(case: Case) -> Diagnosis:
 
 def _ports_needed(case: Case) -> str:
     """The ports of one node that a pod needs for itself."""
-    used = dict(port for batch in case.demand.batches for port in batch.pods[0].shape.host_ports)
-    ports = port_texts(used)
+    used = dict(port for batch in case.demand.batches for port in batch.pods[0].shape.supplied)
+    ports = whole_texts(used)
     return f", and {formatting.listed(ports)} of a node for each pod" if ports else ""
 
 
