@@ -1,6 +1,5 @@
 """The messages of verdicts: for each reason that an explanation can find, its message and evidence."""
 
-from collections.abc import Sequence
 from functools import cached_property
 from typing import Final
 
@@ -15,7 +14,6 @@ from phalanx.actions.explanations.evidence import UnlabelledNodes
 from phalanx.actions.explanations.fitting_pods import FittingPods
 from phalanx.actions.explanations.relaxed_clusters import staying_members
 from phalanx.framework.device_supply import is_about_devices
-from phalanx.framework.nodes.cells import ReservedCell
 from phalanx.framework.nodes.topology import domain_name
 from phalanx.framework.session import Session
 from phalanx.limits import SHOWN_NODES
@@ -347,26 +345,6 @@ def capacity_nominated(demand: Demand, session: Session) -> Diagnosis:
         evidence=found[:SHOWN_NODES],
         otherwise="Wait until these pods are bound or their schedulers choose other nodes; "
         "field status.nominatedNodeName of the pods says where they are expected",
-    )
-
-
-def cells_reserved(case: Case, cells: Sequence[ReservedCell]) -> Diagnosis:
-    """Would fit if these domains were not reserved for a queue that is guaranteed them."""
-    names = formatting.listed(f"{cell.level} {named_parts.domain(cell.domain)}" for cell in cells)
-    return Diagnosis(
-        reason=Reason.CELLS_RESERVED,
-        message=f"free capacity is in cells reserved for queue {cells[0].queue}: {names}",
-        evidence=(
-            *(
-                Evidence(
-                    f"{cell.level} {named_parts.domain(cell.domain)}", f"is reserved for queue {cell.queue}"
-                )
-                for cell in cells
-            ),
-            *conflict_evidence(case),
-        ),
-        advice=case.advice,
-        otherwise="Wait for free capacity elsewhere, or submit to a queue with guaranteed cells",
     )
 
 
