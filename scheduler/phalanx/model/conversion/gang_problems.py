@@ -9,6 +9,7 @@ from itertools import chain, islice
 from phalanx.limits import GANG_PROBLEMS_MAX, GANG_SHAPES_MAX
 from phalanx.model.api.kinds import KINDS
 from phalanx.model.conversion.cluster_objects import PriorityLevel, resolve
+from phalanx.model.conversion.gang_label import problems_of_pods_of_pods
 from phalanx.model.conversion.min_resources import min_resources_problems
 from phalanx.model.conversion.pod_groups import GangKey, PodGroup, free_application, is_counted_by_label
 from phalanx.model.dialects.known import DIALECTS
@@ -41,7 +42,9 @@ def gang_problems(
     if key.kind is not GangKind.POD or group is not None:
         found = _all_problems(key, members, group, classes)
     first = () if unknown is None else (unknown,)
-    found = chain(first, _claimed_twice(key, members, others), found)
+    found = chain(
+        first, _claimed_twice(key, members, others), problems_of_pods_of_pods(members, group), found
+    )
     return tuple(islice(found, GANG_PROBLEMS_MAX))
 
 

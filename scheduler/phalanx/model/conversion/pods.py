@@ -8,6 +8,7 @@ from phalanx.model.api import core
 from phalanx.model.api.meta import ObjectMeta
 from phalanx.model.api.values import count, seconds
 from phalanx.model.conversion.cluster_objects import PREEMPT_LOWER, PriorityLevel, resolve
+from phalanx.model.conversion.gang_label import problems_of_pod
 from phalanx.model.conversion.metadata import controller_of, identity, read_checkpoint, read_rank
 from phalanx.model.conversion.pod_devices import read_pod_claims
 from phalanx.model.conversion.pod_status import (
@@ -29,7 +30,6 @@ from phalanx.model.names import (
     ANNOTATION_CHARGED_QUEUE,
     KAI_QUEUE_LABEL,
     KUBERNETES_SCHEDULER,
-    LABEL_GANG,
     LABEL_MIN_MEMBER,
     LABEL_POD_GROUP,
     LABEL_QUEUE,
@@ -59,6 +59,8 @@ def read_pod(
     meta, spec, status, labels = written.metadata, written.spec, written.status, written.metadata.labels
     (dialect, group, others), disruption = _groups(written), read_disruption(status)
     shape, own_labels, ranked = shapes.of(written), shapes.labels_of(written), _priority(spec, classes)
+    controller = controller_of(meta.owner_references, labels, kinds)
+    of_label = problems_of_pod(labels, controller) if group is None else ()
     return Pod(
         uid=PodUid(identity("Pod", meta)),
         namespace=intern(meta.namespace),
@@ -81,7 +83,7 @@ def read_pod(
         min_member=count(labels.get(LABEL_MIN_MEMBER)),
         queue=_queue(written, dialect, others),
         charged_queue=_text(meta.annotations, ANNOTATION_CHARGED_QUEUE) if spec.node_name else None,
-        controller=controller_of(meta.owner_references, labels, kinds),
+        controller=controller,
         owners=tuple([owner.uid for owner in meta.owner_references]) if meta.owner_references else (),
         claims=read_claims(written),
         device_claims=read_pod_claims(written),
@@ -99,7 +101,7 @@ def read_pod(
         running_since=seconds(status.start_time) if status.phase == PodPhase.RUNNING else 0,
         ran=read_run(status),
         device=read_device(shape.requests, meta.annotations) if spec.node_name else None,
-        problems=(*_problems(written, classes, dialect), *_gang_label_problems(written, group, kinds)),
+        problems=(*_problems(written, classes, dialect), *of_label),
         labels=own_labels[0],
         per_pod_labels=own_labels[1],
         annotations=_annotations(meta.annotations, annotation_keys) if annotation_keys else (),
@@ -224,21 +226,6 @@ def _problems(pod: core.Pod, classes: Mapping[str, PriorityLevel], dialect: Dial
         yield from _min_member_problems(pod)
     if dialect.unsupported is not None:
         yield from _unsupported(dialect.unsupported(pod))
-
-
-def _gang_label_problems(pod: core.Pod, group: str | None, kinds: WorkloadKinds) -> Iterator[Objection]:
-    """The label that makes a gang of a workload, on a pod whose owner does not say how many pods it has."""
-    labels = pod.metadata.labels
-    if labels.get(LABEL_GANG, "false") == "false" or group or LABEL_MIN_MEMBER in labels:
-        return
-    controller = controller_of(pod.metadata.owner_references, labels, kinds)
-    if controller is not None and not controller.workload:
-        yield Objection(
-            Reason.INCONSISTENT_GANG,
-            f"label {LABEL_GANG}: the kind {controller.kind} of its owner does not say how many pods start "
-            "together",
-            f"Set the label {LABEL_MIN_MEMBER} to this number, or create a PodGroup",
-        )
 
 
 def _min_member_problems(pod: core.Pod) -> Iterator[Objection]:
