@@ -199,9 +199,15 @@ class WorkloadTable:
         key = None
         if outermost is not None:
             key = GangKey(GangKind.WORKLOAD, namespace, outermost.uid, outermost.workload)
-        kinds = tuple(dict.fromkeys(each.workload for each in workloads))
+        kinds = self._to_read(workloads)
         log.workload_kinds(kinds)
         return _Chain(controller, outermost, key, tuple(dict.fromkeys(passes)), kinds)
+
+    def _to_read(self, workloads: Iterable[Controller]) -> tuple[str, ...]:
+        """The kinds of these, and those through which they make pods."""
+        names = [each.workload for each in workloads]
+        through = [other for name in names for other in self.kinds.by_name[name].through]
+        return tuple(dict.fromkeys([*names, *[other for other in through if other in self.kinds.by_name]]))
 
     def _known_pod(self, namespace: str, controller: Controller) -> Pod | None:
         pod = self._pod(PodUid(controller.uid))

@@ -9,7 +9,13 @@ from phalanx.model.api.meta import ObjectMeta
 from phalanx.model.api.values import count, seconds
 from phalanx.model.conversion.cluster_objects import PREEMPT_LOWER, PriorityLevel, resolve
 from phalanx.model.conversion.gang_label import problems_of_pod
-from phalanx.model.conversion.metadata import controller_of, identity, read_checkpoint, read_rank
+from phalanx.model.conversion.metadata import (
+    controller_of,
+    identity,
+    lost_controller,
+    read_checkpoint,
+    read_rank,
+)
 from phalanx.model.conversion.pod_devices import read_pod_claims
 from phalanx.model.conversion.pod_status import (
     bound_at,
@@ -38,7 +44,7 @@ from phalanx.model.names import (
     NodeName,
     PodUid,
 )
-from phalanx.model.pods import Pod, PodPhase, Scheduled
+from phalanx.model.pods import Controller, Pod, PodPhase, Scheduled
 from phalanx.model.reasons import Objection, Reason
 from phalanx.model.workloads.known import KNOWN, WorkloadKinds
 
@@ -59,8 +65,6 @@ def read_pod(
     meta, spec, status, labels = written.metadata, written.spec, written.status, written.metadata.labels
     (dialect, group, others), disruption = _groups(written), read_disruption(status)
     shape, own_labels, ranked = shapes.of(written), shapes.labels_of(written), _priority(spec, classes)
-    controller = controller_of(meta.owner_references, labels, kinds)
-    of_label = problems_of_pod(labels, controller) if group is None else ()
     return Pod(
         uid=PodUid(identity("Pod", meta)),
         namespace=intern(meta.namespace),
@@ -83,7 +87,7 @@ def read_pod(
         min_member=count(labels.get(LABEL_MIN_MEMBER)),
         queue=_queue(written, dialect, others),
         charged_queue=_text(meta.annotations, ANNOTATION_CHARGED_QUEUE) if spec.node_name else None,
-        controller=controller,
+        controller=(owned := _owner(meta, group, kinds))[0],
         owners=tuple([owner.uid for owner in meta.owner_references]) if meta.owner_references else (),
         claims=read_claims(written),
         device_claims=read_pod_claims(written),
@@ -101,7 +105,7 @@ def read_pod(
         running_since=seconds(status.start_time) if status.phase == PodPhase.RUNNING else 0,
         ran=read_run(status),
         device=read_device(shape.requests, meta.annotations) if spec.node_name else None,
-        problems=(*_problems(written, classes, dialect), *of_label),
+        problems=(*_problems(written, classes, dialect), *owned[1]),
         labels=own_labels[0],
         per_pod_labels=own_labels[1],
         annotations=_annotations(meta.annotations, annotation_keys) if annotation_keys else (),
@@ -226,6 +230,16 @@ def _problems(pod: core.Pod, classes: Mapping[str, PriorityLevel], dialect: Dial
         yield from _min_member_problems(pod)
     if dialect.unsupported is not None:
         yield from _unsupported(dialect.unsupported(pod))
+
+
+def _owner(
+    meta: ObjectMeta, group: str | None, kinds: WorkloadKinds
+) -> tuple[Controller | None, tuple[Objection, ...]]:
+    """The controller of a pod, and the errors of one that is in no PodGroup: its owner says what starts."""
+    controller = controller_of(meta.owner_references, meta.labels, kinds)
+    if group is not None:
+        return controller, ()
+    return controller, (*lost_controller(meta, kinds), *problems_of_pod(meta.labels, controller))
 
 
 def _min_member_problems(pod: core.Pod) -> Iterator[Objection]:

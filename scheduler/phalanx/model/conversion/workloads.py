@@ -11,7 +11,12 @@ from phalanx.model.api.meta import ObjectMeta
 from phalanx.model.api.pod_groups import RESERVED, PodGroupSpec
 from phalanx.model.api.values import seconds
 from phalanx.model.api.workloads import WorkloadObject
-from phalanx.model.conversion.metadata import controller_of, identity, read_checkpoint
+from phalanx.model.conversion.metadata import (
+    controller_of,
+    identity,
+    lost_controller,
+    read_checkpoint,
+)
 from phalanx.model.conversion.partial_admission import PartialAdmission, read_partial_admission
 from phalanx.model.conversion.pod_groups import PodGroup
 from phalanx.model.conversion.spark import completed_application
@@ -49,6 +54,7 @@ def read_workload(
     owner = controller_of(meta.owner_references, kinds=kinds)
     partial = _partial(kind, meta, fields, roles, has_run=has_run) if owner is None else None
     problems = list(_problems(kind, meta, fields))
+    problems += () if has_run else lost_controller(meta, kinds)
     problems += _paths_to_nothing(kind, meta, fields) if kind.name not in KNOWN.by_name else ()
     if isinstance(partial, Objection):
         problems.append(partial)
