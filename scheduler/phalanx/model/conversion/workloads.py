@@ -81,17 +81,29 @@ def read_workload(
         ignored=ignored,
         problems=tuple(problems),
     )
+    succeeded = _number(fields, kind.succeeded) or 0
     return Workload(
         kind=kind.name,
         group=group,
         roles=roles,
         owner=owner,
-        succeeded=_number(fields, kind.succeeded) or 0,
+        succeeded=succeeded,
+        ended_role=_ended_role(meta, roles, succeeded, kinds),
         failed_indexes=_count_of_indexes(_at(fields, kind.failed_indexes)),
         minimum=minimum,
         has_parts=bool(kind.part_label),
         partial=partial,
     )
+
+
+def _ended_role(
+    meta: ObjectMeta, roles: Sequence[WorkloadRole], succeeded: int, kinds: WorkloadKinds
+) -> str | None:
+    """The role of a Job in the workload above it, if it has succeeded. One that is deleted is made again."""
+    completions = roles[0].completions if len(roles) == 1 else None
+    if completions is None or succeeded < completions or meta.deletion_timestamp is not None:
+        return None
+    return next((meta.labels[label] for label in kinds.role_labels if label in meta.labels), None)
 
 
 def _partial(
