@@ -17,6 +17,8 @@ from phalanx.model.gangs import GangKind, SubgroupSpec
 from phalanx.model.gpu_shares import incompatible_shares, share_of
 from phalanx.model.names import (
     API_GROUP,
+    KUEUE_COUNT_ANNOTATION,
+    KUEUE_GROUP_LABEL,
     LABEL_MIN_MEMBER,
     LABEL_QUEUE,
     ShapeKey,
@@ -93,7 +95,7 @@ def _claimed_twice(
 
 
 def _two_gangs(key: GangKey, pod: Pod, other: GangKey) -> Objection:
-    by = f"label {LABEL_MIN_MEMBER}"
+    by = f"label {LABEL_MIN_MEMBER if pod.controller is not None else KUEUE_GROUP_LABEL}"
     if not is_counted_by_label(pod):
         by = f"{_shown(pod.dialect, pod.group)} by {DIALECTS[pod.dialect].field}"
     return Objection(
@@ -126,7 +128,10 @@ def _disagreements(key: GangKey, active: list[Pod], group: PodGroup | None) -> I
     if group is None or not group.spec.queue:
         yield from _differ(f"label {LABEL_QUEUE}", {pod.queue or "": pod for pod in active})
     if key.kind is GangKind.LABEL:
-        yield from _differ(f"label {LABEL_MIN_MEMBER}", {str(pod.min_member): pod for pod in active})
+        field = f"label {LABEL_MIN_MEMBER}"
+        if active and active[0].controller is None:
+            field = f"annotation {KUEUE_COUNT_ANNOTATION}"
+        yield from _differ(field, {str(pod.min_member): pod for pod in active})
 
 
 def _differ(field: str, by_value: Mapping[str, Pod]) -> Iterator[Objection]:

@@ -36,6 +36,8 @@ from phalanx.model.names import (
     ANNOTATION_CHARGED_QUEUE,
     KAI_QUEUE_LABEL,
     KUBERNETES_SCHEDULER,
+    KUEUE_COUNT_ANNOTATION,
+    KUEUE_GROUP_LABEL,
     LABEL_MIN_MEMBER,
     LABEL_POD_GROUP,
     LABEL_QUEUE,
@@ -84,7 +86,7 @@ def read_pod(
         group_marks=_marks(written, dialect.marks_of) if dialect.marks_of is not None else (),
         role=_role(written, dialect, group, kinds),
         subgroup=_subgroup(written, dialect),
-        min_member=count(labels.get(LABEL_MIN_MEMBER)),
+        min_member=_min_member(meta),
         queue=_queue(written, dialect, others),
         charged_queue=_text(meta.annotations, ANNOTATION_CHARGED_QUEUE) if spec.node_name else None,
         controller=(owned := _owner(meta, group, kinds))[0],
@@ -195,6 +197,13 @@ def _scheduled(status: core.PodStatus) -> Scheduled | None:
         if condition.type == "PodScheduled":
             return Scheduled(status=condition.status, reason=condition.reason, message=condition.message)
     return None
+
+
+def _min_member(meta: ObjectMeta) -> int | None:
+    """The number in the label; else that of the group of Kueue in which a pod without an owner is."""
+    if LABEL_MIN_MEMBER not in meta.labels and KUEUE_GROUP_LABEL in meta.labels and not meta.owner_references:
+        return count(meta.annotations.get(KUEUE_COUNT_ANNOTATION)) or None
+    return count(meta.labels.get(LABEL_MIN_MEMBER))
 
 
 def _is_counted_by_label(meta: ObjectMeta) -> bool:
