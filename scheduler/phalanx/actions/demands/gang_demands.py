@@ -1,6 +1,5 @@
 """Derive the demands of a gang: lost members, what its minimum lacks beside them, then its surplus."""
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from msgspec import Struct
@@ -12,6 +11,7 @@ from phalanx.framework.member_sets import first_sufficient
 from phalanx.framework.minimum_members import (
     MissingMembers,
     first_members,
+    incomplete_roles,
     missing_besides,
     placed_last,
     without_node,
@@ -133,7 +133,7 @@ def _demands_of_running(
     able = {pod.uid for pod in replacing}
     repairs = first_members([pod for pod in inside if pod.uid in able], missing, gang.subgroups)
     repaired = {pod.uid for pod in repairs}
-    incomplete = _incomplete_roles(gang, ready, [*counted, *repairs])
+    incomplete = incomplete_roles(gang, ready, [*counted, *repairs])
     others = [pod for pod in inside if pod.uid not in repaired and pod.role not in incomplete]
     growth = first_members(others, missing_besides(repairs, missing, gang.subgroups), gang.subgroups)
     grown = {pod.uid for pod in growth}
@@ -305,22 +305,9 @@ def _subgroup_shortages(
         yield waiting, _needs_more(f"subgroup {name}", needs[name], waiting)
 
 
-def _incomplete_roles(gang: Gang, ready: Sequence[Pod], there: Sequence[Pod]) -> dict[str, int]:
-    """The roles that come later and whose pods still arrive, with their minimums: each starts whole.
-
-    Those for which capacity is reserved were placed with the gang: their pods may arrive one by one.
-    """
-    started, waiting = {pod.role for pod in there}, Counter(pod.role for pod in ready)
-    return {
-        role.name: role.min_member
-        for role in gang.roles
-        if 0 < waiting[role.name] < role.min_member and role.name not in started and role.shape is None
-    }
-
-
 def _incomplete_role(gang: Gang, ready: Sequence[Pod], counted: Sequence[Pod]) -> Objection | None:
     """The Objection to waiting pods without a demand: their role starts whole, and is incomplete."""
-    for name, needed in _incomplete_roles(gang, ready, counted).items():
+    for name, needed in incomplete_roles(gang, ready, counted).items():
         present = sum(1 for pod in ready if pod.role == name)
         return _members_missing(
             _needs_more(f"role {name}{_of(gang)}", needed, present), how_to_lower_minimum(gang)
