@@ -60,6 +60,13 @@ def test_a_pod_that_a_controller_made_waits_without_an_owner(
     assert reasons(gang) == ({Reason.WORKLOAD_NOT_FOUND} if is_lost else set())
 
 
+def test_a_job_with_the_labels_of_its_own_pods_has_lost_nothing() -> None:
+    """The API server gives the labels of the template to a Job that has none."""
+    labels = {"batch.kubernetes.io/controller-uid": "uid-j", "batch.kubernetes.io/job-name": "j"}
+    (gang,) = gangs_of(job("j", meta={"labels": labels}), pod_of_job("j", 0))
+    assert gang.problems == ()
+
+
 @pytest.mark.parametrize(
     ("owner", "status", "waits"),
     [

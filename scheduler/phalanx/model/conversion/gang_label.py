@@ -3,7 +3,7 @@
 On other pods it is refused, since each of them alone would be a part of a gang.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from phalanx.model.conversion.pod_groups import PodGroup
@@ -15,10 +15,8 @@ from phalanx.model.workloads.known import POD
 _BY_LABEL: Final = f"Set the label {LABEL_MIN_MEMBER} to this number, or create a PodGroup"
 
 
-def problems_of_pod(labels: Mapping[str, str], controller: Controller | None) -> Iterator[Objection]:
-    """Of a pod that names no PodGroup."""
-    if not _asks(labels) or LABEL_MIN_MEMBER in labels:
-        return
+def problems_of_pod(controller: Controller | None) -> Iterator[Objection]:
+    """Of a pod with the label that names no PodGroup and no minimum."""
     if controller is None:
         yield _uncounted("the pod has no owner that says", "Create a PodGroup")
     elif not controller.workload:
@@ -31,13 +29,10 @@ def problems_of_pods_of_pods(members: Sequence[Pod], group: PodGroup | None) -> 
     roles = {role.name for role in group.roles} if made and group is not None else set()
     for pod in made:
         is_counted = pod.group is not None or pod.min_member is not None or pod.role in roles
-        if pod.is_waiting and not is_counted and _asks(dict(pod.all_labels)):
+        asks = dict(pod.all_labels).get(LABEL_GANG, "false") != "false"
+        if pod.is_waiting and not is_counted and asks:
             yield _uncounted(f"pod {pod.name} was made by a pod, and no workload says", _BY_LABEL)
             return
-
-
-def _asks(labels: Mapping[str, str]) -> bool:
-    return labels.get(LABEL_GANG, "false") != "false"
 
 
 def _uncounted(why: str, next_step: str) -> Objection:

@@ -55,15 +55,14 @@ def controller_of(
     return None
 
 
-def lost_controller(meta: ObjectMeta, kinds: WorkloadKinds) -> Iterator[Objection]:
-    """That a pod or a Job was made by a controller and has no owner any more: its owner was deleted without
-    it. How many others start with it is not known."""
-    if meta.owner_references:
+def lost_controller(labels: Mapping[str, str], kinds: WorkloadKinds) -> Iterator[Objection]:
+    """That a pod or a Job without an owner was made by a controller: its owner was deleted without it. How
+    many others start with it is not known."""
+    if kinds.controller_labels.isdisjoint(labels):
         return
-    label = next((each for each in kinds.controller_labels if each in meta.labels), None)
-    if label is not None:
-        message = f"{meta.name} has no owner any more, and its label {label} says that it was made by one"
-        yield Objection(Reason.WORKLOAD_NOT_FOUND, message, "Delete it, or remove this label")
+    label = min(kinds.controller_labels.intersection(labels))
+    message = f"it has no owner any more, and its label {label} says that it was made by one"
+    yield Objection(Reason.WORKLOAD_NOT_FOUND, message, "Delete it, or remove this label")
 
 
 def read_rank(labels: Mapping[str, str]) -> int | None:

@@ -38,6 +38,7 @@ from phalanx.model.names import (
     KUBERNETES_SCHEDULER,
     KUEUE_COUNT_ANNOTATION,
     KUEUE_GROUP_LABEL,
+    LABEL_GANG,
     LABEL_MIN_MEMBER,
     LABEL_POD_GROUP,
     LABEL_QUEUE,
@@ -46,7 +47,7 @@ from phalanx.model.names import (
     NodeName,
     PodUid,
 )
-from phalanx.model.pods import Controller, Pod, PodPhase, Scheduled
+from phalanx.model.pods import Pod, PodPhase, Scheduled
 from phalanx.model.reasons import Objection, Reason
 from phalanx.model.workloads.known import KNOWN, WorkloadKinds
 
@@ -86,10 +87,10 @@ def read_pod(
         group_marks=_marks(written, dialect.marks_of) if dialect.marks_of is not None else (),
         role=_role(written, dialect, group, kinds),
         subgroup=_subgroup(written, dialect),
-        min_member=_min_member(meta),
+        min_member=_min_member(meta) if KUEUE_GROUP_LABEL in labels else count(labels.get(LABEL_MIN_MEMBER)),
         queue=_queue(written, dialect, others),
         charged_queue=_text(meta.annotations, ANNOTATION_CHARGED_QUEUE) if spec.node_name else None,
-        controller=(owned := _owner(meta, group, kinds))[0],
+        controller=controller_of(meta.owner_references, labels, kinds),
         owners=tuple([owner.uid for owner in meta.owner_references]) if meta.owner_references else (),
         claims=read_claims(written),
         device_claims=read_pod_claims(written),
@@ -107,7 +108,7 @@ def read_pod(
         running_since=seconds(status.start_time) if status.phase == PodPhase.RUNNING else 0,
         ran=read_run(status),
         device=read_device(shape.requests, meta.annotations) if spec.node_name else None,
-        problems=(*_problems(written, classes, dialect), *owned[1]),
+        problems=tuple(_problems(written, classes, dialect, group, kinds)),
         labels=own_labels[0],
         per_pod_labels=own_labels[1],
         annotations=_annotations(meta.annotations, annotation_keys) if annotation_keys else (),
@@ -201,7 +202,7 @@ def _scheduled(status: core.PodStatus) -> Scheduled | None:
 
 def _min_member(meta: ObjectMeta) -> int | None:
     """The number in the label; else that of the group of Kueue in which a pod without an owner is."""
-    if LABEL_MIN_MEMBER not in meta.labels and KUEUE_GROUP_LABEL in meta.labels and not meta.owner_references:
+    if LABEL_MIN_MEMBER not in meta.labels and not meta.owner_references:
         return count(meta.annotations.get(KUEUE_COUNT_ANNOTATION)) or None
     return count(meta.labels.get(LABEL_MIN_MEMBER))
 
@@ -213,7 +214,13 @@ def _is_counted_by_label(meta: ObjectMeta) -> bool:
     return is_counted and controller_of(meta.owner_references) is not None
 
 
-def _problems(pod: core.Pod, classes: Mapping[str, PriorityLevel], dialect: Dialect) -> Iterator[Objection]:
+def _problems(
+    pod: core.Pod,
+    classes: Mapping[str, PriorityLevel],
+    dialect: Dialect,
+    group: str | None,
+    kinds: WorkloadKinds,
+) -> Iterator[Objection]:
     """Errors of a pod outside its shape, and fields of its dialect without a counterpart."""
     labels, spec = pod.metadata.labels, pod.spec
     if (
@@ -237,18 +244,12 @@ def _problems(pod: core.Pod, classes: Mapping[str, PriorityLevel], dialect: Dial
         )
     elif LABEL_MIN_MEMBER in labels:
         yield from _min_member_problems(pod)
+    elif labels.get(LABEL_GANG, "false") != "false" and not group:
+        yield from problems_of_pod(controller_of(pod.metadata.owner_references, labels, kinds))
+    if group is None and not pod.metadata.owner_references:
+        yield from lost_controller(labels, kinds)
     if dialect.unsupported is not None:
         yield from _unsupported(dialect.unsupported(pod))
-
-
-def _owner(
-    meta: ObjectMeta, group: str | None, kinds: WorkloadKinds
-) -> tuple[Controller | None, tuple[Objection, ...]]:
-    """The controller of a pod, and the errors of one that is in no PodGroup: its owner says what starts."""
-    controller = controller_of(meta.owner_references, meta.labels, kinds)
-    if group is not None:
-        return controller, ()
-    return controller, (*lost_controller(meta, kinds), *problems_of_pod(meta.labels, controller))
 
 
 def _min_member_problems(pod: core.Pod) -> Iterator[Objection]:

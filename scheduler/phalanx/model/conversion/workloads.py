@@ -34,7 +34,7 @@ from phalanx.model.pods import PodShape
 from phalanx.model.reasons import Objection, Reason
 from phalanx.model.workloads.job import JOB
 from phalanx.model.workloads.kind import PathValue, RolePaths, WorkloadKind
-from phalanx.model.workloads.known import KNOWN, WorkloadKinds
+from phalanx.model.workloads.known import KNOWN, LABEL_OF_JOB, WorkloadKinds
 from phalanx.model.workloads.spark import SPARK_APPLICATION
 
 _DEFAULTED: Final = frozenset({"batch", "apps"})
@@ -54,7 +54,9 @@ def read_workload(
     owner = controller_of(meta.owner_references, kinds=kinds)
     partial = _partial(kind, meta, fields, roles, has_run=has_run) if owner is None else None
     problems = list(_problems(kind, meta, fields))
-    problems += () if has_run else lost_controller(meta, kinds)
+    if not has_run and not meta.owner_references:
+        labels = {key: value for key, value in meta.labels.items() if key != LABEL_OF_JOB}
+        problems += lost_controller(labels, kinds)
     problems += _paths_to_nothing(kind, meta, fields) if kind.name not in KNOWN.by_name else ()
     if isinstance(partial, Objection):
         problems.append(partial)

@@ -29,7 +29,8 @@ _KINDS: Final = (
     SPARK_APPLICATION,
 )
 
-_LABEL_OF_JOB: Final = "batch.kubernetes.io/controller-uid"
+LABEL_OF_JOB: Final = "batch.kubernetes.io/controller-uid"
+"""The API server sets it on the pods of a Job, and on a Job itself that has no other labels."""
 
 POD: Final = "Pod"
 """The name for pods that own pods or other workloads. They are no gangs, but lead to their own owners."""
@@ -44,7 +45,7 @@ class WorkloadKinds(Struct, frozen=True):
     role_labels: Mapping[str, Mapping[str, str]]
     """The first of these labels that a pod has says its role, by its value if that is not the role. Pods of
     the training operator have two."""
-    controller_labels: tuple[str, ...]
+    controller_labels: frozenset[str]
     """Labels that controllers set on the pods and Jobs that they make. A driver of Spark is no controller."""
 
     def of_owner(self, api_version: str, kind: str) -> str:
@@ -70,7 +71,7 @@ def workload_kinds(more: Iterable[WorkloadKind] = ()) -> WorkloadKinds:
         by_name={kind.name: kind for kind in kinds},
         by_owner={("", "Pod"): POD, **owners},
         role_labels={kind.role_label: kind.role_of_label for kind in kinds if kind.role_label},
-        controller_labels=(_LABEL_OF_JOB, *_controller_labels(kinds)),
+        controller_labels=frozenset((LABEL_OF_JOB, *_controller_labels(kinds))),
     )
 
 
