@@ -236,7 +236,7 @@ def _name(key: GangKey, first: Pod, context: GangContext) -> str:
         return context.unknown[0]
     if key.kind is GangKind.LABEL and first.controller is not None:
         return first.controller.name
-    return first.name if key.kind is GangKind.POD else key.name
+    return first.name if key.kind is GangKind.POD else key.name.rpartition("/")[2]
 
 
 def _min_member(key: GangKey, members: tuple[Pod, ...], group: PodGroup | None) -> int:
