@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from phalanx.actions import formatting
 from phalanx.actions.demands.demand import REPLACE, START, Demand, MemberChoice, Stage, batches_of
 from phalanx.framework.member_records import MemberRecord, no_record_of
 from phalanx.framework.member_sets import first_sufficient
@@ -323,7 +324,9 @@ def _shortage(gang: Gang, chosen: Sequence[Pod], needed: MissingMembers) -> Obje
 
 
 def _needs_more(part: str, needed: int, existing: int) -> str:
-    return f"{part} needs {needed} more pod{'' if needed == 1 else 's'}, {existing} exist"
+    missing = needed - existing
+    waiting = f", {formatting.waiting(existing)}" if existing else ""
+    return f"{part} needs {missing} more pod{'' if missing == 1 else 's'}{waiting}"
 
 
 def _members_missing(message: str, how_to_lower: str) -> Objection:

@@ -79,8 +79,10 @@ def find_capacity_holders(session: Session) -> list[CapacityHolder]:
 
 
 def is_terminating(holder: CapacityHolder, session: Session) -> bool:
-    """Whether all pods of the gang that have a node are being deleted; unknown of other schedulers' pods."""
-    gang = session.gangs.get(holder.gang) if holder.gang is not None else None
+    """Whether all its pods that have a node are being deleted."""
+    if holder.gang is None:
+        return holder.name in session.snapshot.foreign_terminating
+    gang = session.gangs.get(holder.gang)
     if gang is None:
         return False
     pods = [pod for pod in gang.members if pod.node is not None and pod.holds_node]
