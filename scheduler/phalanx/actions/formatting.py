@@ -63,11 +63,6 @@ def be(texts: str) -> str:
     return "is" if texts.startswith("1 ") and "," not in texts else "are"
 
 
-def waiting(count: int) -> str:
-    """Such as "1 waits" or "2 wait"."""
-    return f"{count} wait{'s' if count == 1 else ''}"
-
-
 def _nonzero(resources: Resources) -> Resources:
     shown = sorted(resources.items())
     return {name: number for name, number in shown if number and not _is_part(name, number)}

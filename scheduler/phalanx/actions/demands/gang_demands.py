@@ -5,7 +5,6 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from phalanx.actions import formatting
 from phalanx.actions.demands.demand import REPLACE, START, Demand, MemberChoice, Stage, batches_of
 from phalanx.framework.member_records import MemberRecord, no_record_of
 from phalanx.framework.member_sets import first_sufficient
@@ -33,6 +32,7 @@ from phalanx.model.names import PodUid
 from phalanx.model.pods import Pod
 from phalanx.model.reasons import Objection, Reason
 from phalanx.model.records import record_kinds
+from phalanx.model.texts import that_wait
 
 
 class _OuterSubgroups(Struct, frozen=True):
@@ -325,7 +325,7 @@ def _shortage(gang: Gang, chosen: Sequence[Pod], needed: MissingMembers) -> Obje
 
 def _needs_more(part: str, needed: int, existing: int) -> str:
     missing = needed - existing
-    waiting = f", {formatting.waiting(existing)}" if existing else ""
+    waiting = f", {that_wait(existing)}" if existing else ""
     return f"{part} needs {missing} more pod{'' if missing == 1 else 's'}{waiting}"
 
 
