@@ -454,7 +454,7 @@ def test_pod_anti_affinity() -> None:
     found = verdict(scenario)
     assert found.reason is Reason.POD_ANTI_AFFINITY
     assert found.message == "pod anti-affinity allows 1 of 2 pods now"
-    assert "a pod there matches pod anti-affinity by kubernetes.io/hostname" in str(found.evidence)
+    assert "excluded by pod anti-affinity by kubernetes.io/hostname" in str(found.evidence)
     assert found.next_step == (
         "Wait until gang team/old ends; to start now, remove podAntiAffinity, or lower minMember to 1"
     )
