@@ -85,7 +85,7 @@ def find_capacity_holders(session: Session) -> list[CapacityHolder]:
 
 def terminating_members(gang: Gang, session: Session) -> list[CapacityHolder]:
     """A holder for each member of the gang that is being deleted and has a node. No other has its kind."""
-    found = []
+    found: list[CapacityHolder] = []
     for pod in gang.members:
         if pod.deleting and pod.holds_node and pod.node is not None:
             holder = _holder(gang, [AssignedPod(pod, pod.node, pod.device)], (), session, {})
