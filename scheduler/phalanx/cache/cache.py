@@ -251,6 +251,7 @@ class Cache:
             queues=self._cluster_objects.queue_tree(),
             queue_usage=self._gangs.usage(),
             foreign=self._foreign.view(),
+            foreign_terminating=self._foreign.terminating(),
             nominated=self._nominations.view(),
             namespace_labels=self._cluster_objects.namespaces.by_name(),
             topologies=self._cluster_objects.all_topologies(

@@ -33,6 +33,7 @@ from phalanx.model.names import PodUid
 from phalanx.model.pods import Pod
 from phalanx.model.reasons import Objection, Reason
 from phalanx.model.records import record_kinds
+from phalanx.model.texts import that_wait
 
 
 class _OuterSubgroups(Struct, frozen=True):
@@ -341,7 +342,9 @@ def _shortage(gang: Gang, chosen: Sequence[Pod], needed: MissingMembers) -> Obje
 
 
 def _needs_more(part: str, needed: int, existing: int) -> str:
-    return f"{part} needs {needed} more pod{'' if needed == 1 else 's'}, {existing} exist"
+    missing = needed - existing
+    waiting = f", {that_wait(existing)}" if existing else ""
+    return f"{part} needs {missing} more pod{'' if missing == 1 else 's'}{waiting}"
 
 
 def _members_missing(message: str, how_to_lower: str) -> Objection:
