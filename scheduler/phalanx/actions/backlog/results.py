@@ -96,7 +96,7 @@ def _verdicts_behind(kind: Kind, selection: Selection, known: Mapping[GangId, Ve
 
 def _on_equal_gangs(verdict: Verdict, gang: Gang, others: Sequence[Gang]) -> list[Verdict]:
     """The verdict on a gang as one on each of these gangs, which are equal to it."""
-    pods, verdict = [str(pod) for pod in gang.members], replace(verdict, start=None)
+    pods = [str(pod) for pod in gang.members]
     if not any(pod in each.subject for each in verdict.evidence for pod in pods):
         return [_on(other, verdict, {}) for other in others]
     return [_on(other, verdict, dict(zip(pods, map(str, other.members), strict=True))) for other in others]
@@ -104,11 +104,13 @@ def _on_equal_gangs(verdict: Verdict, gang: Gang, others: Sequence[Gang]) -> lis
 
 def _on(gang: Gang, verdict: Verdict, pods: Mapping[str, str]) -> Verdict:
     """The verdict on a gang that is equal to its gang. `pods`: what the pods of that gang are in this one."""
-    marked = _on(gang, verdict.marked, pods) if verdict.marked is not None else None
-    evidence = verdict.evidence
+    marked, evidence = verdict.marked, verdict.evidence
+    if marked is not None:
+        marked = _on(gang, marked, pods)
     if pods:
         evidence = tuple([replace(each, subject=_renamed(each.subject, pods)) for each in evidence])
-    return replace(verdict, gang=gang.id, group=str(gang), evidence=evidence, marked=marked)
+    named = (gang.id, f"{gang.namespace}/{gang.name}")
+    return Verdict(*named, verdict.reason, verdict.message, evidence, verdict.next_step, None, marked)
 
 
 def _renamed(subject: str, pods: Mapping[str, str]) -> str:
