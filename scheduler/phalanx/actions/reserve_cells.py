@@ -138,5 +138,5 @@ def _no_level(cell: Cell) -> Objection:
 def _too_few(cell: Cell, kept: int) -> Objection:
     return Objection(
         Reason.QUEUE_INVALID,
-        f"spec.cells[{cell.level}]: {kept} of {cell.count} are reserved; others use or reserve the rest",
+        f"spec.cells[{cell.level}]: {kept} of {cell.count} reserved; others use or reserve the rest",
     )

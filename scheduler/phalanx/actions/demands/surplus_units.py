@@ -83,6 +83,6 @@ def _shortage(gang: Gang, roles: Sequence[RoleSpec]) -> Objection:
     count = waiting[role.name]
     return Objection(
         Reason.MEMBERS_MISSING,
-        f"role {role.name} starts in units of {role.unit} pods, and only {count} wait",
+        f"role {role.name} starts in units of {role.unit} pods, and only {count} wait{'s' * (count == 1)}",
         "Wait for the controller to create the missing pods of the unit",
     )
