@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from phalanx.actions.backlog import equal_gangs, queue_backlog
 from phalanx.framework.config import SchedulerConfig
-from phalanx.model.queues import Ordering
+from phalanx.model.queues import Admission, Ordering
 from phalanx.model.reasons import Reason
 from phalanx.model.resources import GPU
 
@@ -115,6 +115,15 @@ def test_evidence_names_the_pods_of_each_gang() -> None:
         subjects = " ".join(each.subject for each in found.verdict(f"g{index}").evidence)
         others = [other for other in range(8) if other != index]
         assert not any(f"team/g{other}-" in subjects for other in others), subjects
+
+
+def test_all_are_compared_where_the_queue_admits_by_value(looked: Looked) -> None:
+    scenario = heap(Scenario().nodes("n", 2, gpu=8).foreign("f", "n-0", "n-1", gpu=8), 9)
+    scenario.queue("heap", admission=Admission.MOST_VALUE)
+    settle(scenario)
+    looked.reset()
+    scenario.decide()
+    assert looked.gangs["heap"] == 9
 
 
 def test_a_fresh_engine_decides_what_the_engine_decides_that_saw_all_cycles() -> None:

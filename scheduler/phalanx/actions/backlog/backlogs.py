@@ -22,7 +22,7 @@ from phalanx.model.gangs import Gang
 from phalanx.model.memory import HelpedBy, Memory, Refusal
 from phalanx.model.names import GangId, QueueName
 from phalanx.model.nodes import Node
-from phalanx.model.queues import Ordering
+from phalanx.model.queues import Admission, Ordering
 from phalanx.model.resources import Resources, largest
 from phalanx.model.snapshot import Snapshot
 
@@ -58,8 +58,8 @@ class Backlogs:
         inputs = RetryInputs(snapshot, tree, self._settings, partial(self._largest_allocatable, snapshot))
         named = named_in(memory, snapshot.gangs)
         for name, queue in self._queues.items():
-            current = partial(_basis, inputs, name, memory)
-            queue.refresh(current, snapshot.now, named=named, known=memory.refusal_of)
+            queue.settle(named, memory.refusal_of, any_may_go_first=_admits_by_value(name, tree))
+            queue.refresh(partial(_basis, inputs, name, memory), snapshot.now)
         selections = {
             name: Selection(self._queues[name], memory.turns.get(name)) for name in sorted(self._queues)
         }
@@ -176,6 +176,11 @@ class Backlogs:
 def _is_strict(name: QueueName, snapshot: Snapshot) -> bool:
     queue = snapshot.queues.get(name)
     return queue is not None and queue.ordering is Ordering.STRICT_FIFO
+
+
+def _admits_by_value(name: QueueName, tree: QueueTree) -> bool:
+    """Whether joint admission chooses which gangs of the queue start, and so compares all of them."""
+    return tree.inherited(name, lambda queue: queue.admission) is Admission.MOST_VALUE
 
 
 def _basis(inputs: RetryInputs, queue: QueueName, memory: Memory, helped_by: HelpedBy, resource: str) -> str:

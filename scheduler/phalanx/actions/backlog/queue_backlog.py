@@ -60,7 +60,7 @@ class QueueBacklog:
         """The last verdicts on the unschedulable gangs, in order; None if they were not listed yet."""
 
     def add(self, gang: Gang, since: int, class_key: bytes | None) -> None:
-        """Add a gang that is in line since then (s). Call `refresh` when all are added."""
+        """Add a gang that is in line since then (s). Call `settle` when all are added."""
         entry = self.entries[gang.id] = Entry(gang, since, class_key, is_strict=self.is_strict)
         self.equal.add(entry)
 
@@ -79,20 +79,21 @@ class QueueBacklog:
             self._take_out(entry)
             self._put(entry, refusal)
 
-    def refresh(
+    def settle(
         self,
-        current: CurrentBasis,
-        now: int,
-        *,
         named: Collection[GangId],
         known: Callable[[Gang], Refusal | None],
+        *,
+        any_may_go_first: bool = False,
     ) -> None:
-        """Note which gangs come before their equals, and which refusals do not hold any more.
+        """Note which gangs come before their equals.
 
         `named`: gangs that cycles look at in any case. `known` gives the last refusal of a gang.
+        `any_may_go_first`: no gang is behind others.
         """
         joining, leaving = self.equal.settle(
-            [self.entries[gang] for gang in named if gang in self.entries], all_in_front=not self.is_long
+            [self.entries[gang] for gang in named if gang in self.entries],
+            all_in_front=any_may_go_first or not self.is_long,
         )
         for entry in leaving:
             self._leave_front(entry)
@@ -100,6 +101,9 @@ class QueueBacklog:
             entry.is_front = True
             self.in_front += 1
             self._put(entry, known(entry.gang))
+
+    def refresh(self, current: CurrentBasis, now: int) -> None:
+        """Note which refusals do not hold any more."""
         for basis, group in self._groups.items():
             is_current = basis == current(group.helped_by, group.resource)
             if is_current is not group.is_current:
