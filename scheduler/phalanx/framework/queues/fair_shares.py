@@ -337,7 +337,7 @@ def _unmet(asked: Resources, kept: Resources, path: str) -> Iterator[Objection]:
         if kept.get(name, 0) < amount:
             yield Objection(
                 Reason.QUEUE_INVALID,
-                f"{path}[{name}]: {kept.get(name, 0)} of {amount} guaranteed: more exceeds its limit, "
+                f"{path}[{name}]: {kept.get(name, 0)} of {amount} are guaranteed: more exceeds its limit, "
                 "the guarantee of the parent or the capacity",
                 "Lower guarantees, or raise the guarantee of the parent or the limit",
             )
