@@ -112,7 +112,7 @@ def _stats(cycle: Cycle) -> CycleStats:
     now, half_life = session.snapshot.now, session.config.tolerance.failure_half_life_ms
     placements = session.placements
     return CycleStats(
-        gangs_tried=outcome.tried,
+        gangs_tried=len(outcome.tried),
         gangs_placed=len({placement.gang for placement in placements}),
         pods_placed=sum(len(placement.binds) for placement in placements),
         solves=dict(sorted(outcome.solves.items())),

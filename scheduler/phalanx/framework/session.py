@@ -37,7 +37,6 @@ from phalanx.framework.statement import Statement
 from phalanx.framework.states import GangState, PodState, check_gang_transition, first_state
 from phalanx.framework.volume_classes import VolumeClasses
 from phalanx.framework.volume_supply import VolumeSupply
-from phalanx.model.attach_limits import NodeDrivers
 from phalanx.model.charges import total_charges
 from phalanx.model.decisions import Evict, Placement
 from phalanx.model.gangs import Gang
@@ -49,6 +48,7 @@ from phalanx.model.queues import PastUsage
 from phalanx.model.reasons import Evidence, Objection, Verdict
 from phalanx.model.resources import NONE, Resources, add, fits, how_many_fit, largest, subtract
 from phalanx.model.snapshot import ClaimUser, DisruptionBudget, Snapshot, StorageCapacity
+from phalanx.model.supplies.attach_limits import NodeDrivers
 
 K = TypeVar("K", bound=str)
 V = TypeVar("V")

@@ -46,6 +46,8 @@ class Reason(StrEnum):
     BLOCKED_BY_QUEUE_HEAD = "BlockedByQueueHead"
     QUEUE_LIMIT = "QueueLimit"
     ABOVE_QUEUE_LIMIT = "AboveQueueLimit"
+    PLUGIN_LIMIT = "PluginLimit"
+    ABOVE_PLUGIN_LIMIT = "AbovePluginLimit"
     TOPOLOGY_NOT_FOUND = "TopologyNotFound"
     VOLUME_NOT_BOUND = "VolumeNotBound"
     RESOURCE_CLAIM_NOT_READY = "ResourceClaimNotReady"
@@ -94,6 +96,7 @@ _CATEGORIES = {
     Reason.UNMANAGED_PODS: Category.MISCONFIGURED,
     Reason.PLUGIN_ERROR: Category.MISCONFIGURED,
     Reason.ABOVE_QUEUE_LIMIT: Category.IMPOSSIBLE,
+    Reason.ABOVE_PLUGIN_LIMIT: Category.IMPOSSIBLE,
     Reason.NO_ELIGIBLE_NODE: Category.IMPOSSIBLE,
     Reason.ABOVE_CLUSTER_CAPACITY: Category.IMPOSSIBLE,
     Reason.ABOVE_DOMAIN_CAPACITY: Category.IMPOSSIBLE,

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from phalanx.model.attach_limits import NodeDrivers
 from phalanx.model.devices.cluster import NO_DEVICES, ClusterDevices
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import Memory
@@ -16,6 +15,7 @@ from phalanx.model.records import GangRecord
 from phalanx.model.resources import Resources
 from phalanx.model.selectors import labels_match
 from phalanx.model.static_volumes import StaticVolume
+from phalanx.model.supplies.attach_limits import NodeDrivers
 
 
 class DisruptionBudget(Struct, frozen=True, gc=False):

@@ -1,6 +1,5 @@
 """The messages of verdicts: for each reason that an explanation can find, its message and evidence."""
 
-from collections.abc import Sequence
 from functools import cached_property
 from typing import Final
 
@@ -15,17 +14,16 @@ from phalanx.actions.explanations.evidence import UnlabelledNodes
 from phalanx.actions.explanations.fitting_pods import FittingPods
 from phalanx.actions.explanations.relaxed_clusters import staying_members
 from phalanx.framework.device_supply import is_about_devices
-from phalanx.framework.nodes.cells import ReservedCell
 from phalanx.framework.nodes.topology import domain_name
 from phalanx.framework.session import Session
 from phalanx.limits import SHOWN_NODES
 from phalanx.model import named_parts
 from phalanx.model.gpu_shares import requests_share
-from phalanx.model.host_ports import port_texts
 from phalanx.model.nodes import TOPOLOGY_UNKNOWN
 from phalanx.model.reasons import NODES, Evidence, Reason
 from phalanx.model.resources import Resources, sum_of
 from phalanx.model.rules import Rule, SameDomain, SubgroupRule, TopologySpreadRule
+from phalanx.model.supplies.known import whole_texts
 from phalanx.solver.infeasibility.explain import Explanation
 from phalanx.solver.problem import PlacementProblem
 
@@ -135,8 +133,8 @@ def above_cluster(case: Case) -> Diagnosis:
 
 def _ports_needed(case: Case) -> str:
     """The ports of one node that a pod needs for itself."""
-    used = dict(port for batch in case.demand.batches for port in batch.pods[0].shape.host_ports)
-    ports = port_texts(used)
+    used = dict(port for batch in case.demand.batches for port in batch.pods[0].shape.supplied)
+    ports = whole_texts(used)
     return f", and {formatting.listed(ports)} of a node for each pod" if ports else ""
 
 
@@ -349,26 +347,6 @@ def capacity_nominated(demand: Demand, session: Session) -> Diagnosis:
         evidence=found[:SHOWN_NODES],
         otherwise="Wait until these pods are bound or their schedulers choose other nodes; "
         "field status.nominatedNodeName of the pods says where they are expected",
-    )
-
-
-def cells_reserved(case: Case, cells: Sequence[ReservedCell]) -> Diagnosis:
-    """Would fit if these domains were not reserved for a queue that is guaranteed them."""
-    names = formatting.listed(f"{cell.level} {named_parts.domain(cell.domain)}" for cell in cells)
-    return Diagnosis(
-        reason=Reason.CELLS_RESERVED,
-        message=f"free capacity is in cells reserved for queue {cells[0].queue}: {names}",
-        evidence=(
-            *(
-                Evidence(
-                    f"{cell.level} {named_parts.domain(cell.domain)}", f"is reserved for queue {cell.queue}"
-                )
-                for cell in cells
-            ),
-            *conflict_evidence(case),
-        ),
-        advice=case.advice,
-        otherwise="Wait for free capacity elsewhere, or submit to a queue with guaranteed cells",
     )
 
 

@@ -115,7 +115,7 @@ def _holder(
         len(ours) == len(holding)
         and not session.facts.numa_layouts
         and not any(map(requests_share, booked.values()))
-        and not any(assigned.pod.shape.host_ports or assigned.pod.charges for assigned in holding)
+        and not any(assigned.pod.shape.supplied or assigned.pod.charges for assigned in holding)
     )
     used = booked if plain else usage_of(holding, with_devices=True)
     if holds and plain:

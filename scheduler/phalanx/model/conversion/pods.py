@@ -99,7 +99,7 @@ def read_pod(
         running_since=seconds(status.start_time) if status.phase == PodPhase.RUNNING else 0,
         ran=read_run(status),
         device=read_device(shape.requests, meta.annotations) if spec.node_name else None,
-        problems=(*_problems(written, classes, dialect), *_gang_label_problems(written, group, kinds)),
+        problems=tuple(_problems(written, classes, dialect, group, kinds)),
         labels=own_labels[0],
         per_pod_labels=own_labels[1],
         annotations=_annotations(meta.annotations, annotation_keys) if annotation_keys else (),
@@ -198,7 +198,13 @@ def _is_counted_by_label(meta: ObjectMeta) -> bool:
     return is_counted and controller_of(meta.owner_references) is not None
 
 
-def _problems(pod: core.Pod, classes: Mapping[str, PriorityLevel], dialect: Dialect) -> Iterator[Objection]:
+def _problems(
+    pod: core.Pod,
+    classes: Mapping[str, PriorityLevel],
+    dialect: Dialect,
+    group: str | None,
+    kinds: WorkloadKinds,
+) -> Iterator[Objection]:
     """Errors of a pod outside its shape, and fields of its dialect without a counterpart."""
     labels, spec = pod.metadata.labels, pod.spec
     if (
@@ -222,16 +228,15 @@ def _problems(pod: core.Pod, classes: Mapping[str, PriorityLevel], dialect: Dial
         )
     elif LABEL_MIN_MEMBER in labels:
         yield from _min_member_problems(pod)
+    elif labels.get(LABEL_GANG, "false") != "false" and not group:
+        yield from _gang_label_problems(pod, kinds)
     if dialect.unsupported is not None:
         yield from _unsupported(dialect.unsupported(pod))
 
 
-def _gang_label_problems(pod: core.Pod, group: str | None, kinds: WorkloadKinds) -> Iterator[Objection]:
+def _gang_label_problems(pod: core.Pod, kinds: WorkloadKinds) -> Iterator[Objection]:
     """The label that makes a gang of a workload, on a pod whose owner does not say how many pods it has."""
-    labels = pod.metadata.labels
-    if labels.get(LABEL_GANG, "false") == "false" or group or LABEL_MIN_MEMBER in labels:
-        return
-    controller = controller_of(pod.metadata.owner_references, labels, kinds)
+    controller = controller_of(pod.metadata.owner_references, pod.metadata.labels, kinds)
     if controller is not None and not controller.workload:
         yield Objection(
             Reason.INCONSISTENT_GANG,
