@@ -94,6 +94,7 @@ def _ask_for_cycles(cycle: Cycle, holds: CapacityHolds) -> None:
     for at in (holds.wake_at, session.health.wake_at, missed, backlog.next_wake):
         cycle.wake_at(at)
     cycle.is_complete &= backlog.is_complete and not backlog.is_outdated(cycle.retry_keys())
+    cycle.is_complete &= not backlog.has_equal_after(each.gang for each in session.placements)
     for reservation in cycle.outcome.reserved:
         for at in (reservation.start, reservation.moves_from):
             if at > now:

@@ -212,8 +212,8 @@ def review(
         record = _finishing(gang, record, now)
         lost = lost if gang.awaits_members else missing_from(lost, succeeded)
     awaited = _without_lapsed(bound, lost, seen, now)
-    waiting = [gang.record_kinds[pod.uid] for pod in gang.members if pod.is_waiting]
-    awaited = _awaited_since(untaken(waiting, lost) if lost else {}, awaited, now)
+    waiting = [gang.record_kinds[pod.uid] for pod in gang.members if lost and pod.is_waiting]
+    awaited = _awaited_since(untaken(waiting, lost), awaited, now)
     placed = placed_members(bound, reserved)
     return MemberRecord(
         gang,
@@ -238,7 +238,8 @@ def _still_bound(
     member counts, and none has ever been seen on a node, no bind has succeeded: nothing was lost.
     """
     bound, dropped = record.bound, set(seen.dropped)
-    left, waiting = _members_left(gang, seen), {pod.uid for pod in gang.members if pod.is_waiting}
+    left = _members_left(gang, seen)
+    waiting = {pod.uid for pod in gang.members if left and pod.is_waiting}
     has_run = any(uid not in waiting for uid, _ in left) if left else _has_run(gang, seen)
     if not gang.active and not has_run:
         return {}, dropped

@@ -103,7 +103,7 @@ _CATEGORIES = {
 }
 
 
-class Evidence(Struct, frozen=True):
+class Evidence(Struct, frozen=True, gc=False):
     """One fact behind a verdict: a subject and the finding about it."""
 
     subject: str
@@ -111,7 +111,7 @@ class Evidence(Struct, frozen=True):
     count: int = 1
 
 
-class ExpectedStart(Struct, frozen=True):
+class ExpectedStart(Struct, frozen=True, gc=False):
     """The expected start of a waiting gang, in milliseconds since the epoch, and its method."""
 
     at: int
@@ -120,7 +120,7 @@ class ExpectedStart(Struct, frozen=True):
     method: str
 
 
-class Verdict(Struct, frozen=True):
+class Verdict(Struct, frozen=True, gc=False):
     """Why a gang waits: a dominant reason, a message, evidence, and the next step."""
 
     gang: GangId

@@ -285,7 +285,8 @@ def _subgroups_missing(
     """An Objection if too few subgroups are complete; it names the first incomplete one."""
     if len(outer.complete) >= gang.min_subgroups:
         return None
-    total = f"{len(outer.complete)} of {gang.min_subgroups} required subgroups are complete"
+    verb = "is" if len(outer.complete) == 1 else "are"
+    total = f"{len(outer.complete)} of {gang.min_subgroups} required subgroups {verb} complete"
     shortages = [shortage for _, shortage in _subgroup_shortages(gang, ready, counted)]
     return _members_missing("; ".join([total, *shortages[:1]]), "lower minSubGroups")
 

@@ -254,7 +254,9 @@ def above_domain(case: Case, rule: SameDomain) -> Diagnosis:
 
 def _in_no_domain(case: Case, rule: SameDomain) -> Diagnosis:
     """No eligible node has all labels down to the required level."""
-    missing = formatting.listed(f"{nodes.count} lack label {nodes.label}" for nodes in case.unlabelled)
+    missing = formatting.listed(
+        f"{nodes.count} lack{'s' * (nodes.count == 1)} label {nodes.label}" for nodes in case.unlabelled
+    )
     return Diagnosis(
         reason=Reason.ABOVE_DOMAIN_CAPACITY,
         message=f"no eligible node is in a {rule.level}: {missing}",
@@ -381,7 +383,7 @@ def _skew(rule: TopologySpreadRule) -> str:
         limit += f" would be {skew} in {named_parts.domain(domains[0][0])}"
     limit += f", minDomains {rule.min_domains}" if rule.min_domains > 1 else ""
     shown = [f"{named_parts.domain(value)} {count}" for value, count in domains[:SHOWN_NODES]]
-    more = [f"{len(domains) - SHOWN_NODES} others"] if len(domains) > SHOWN_NODES else []
+    more = [f"{len(domains) - SHOWN_NODES} more"] if len(domains) > SHOWN_NODES else []
     return f"{limit}; pods there now: {formatting.listed([*shown, *more])}"
 
 

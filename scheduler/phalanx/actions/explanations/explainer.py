@@ -269,8 +269,8 @@ class Explainer:
         return fitting_pods(demand, wanted, found, is_exact=not estimated)
 
     def _needed(self, demand: Demand, found: Completions) -> Completions:
-        """Those that must end. Other subgroups of the demand may start after fewer have ended."""
-        if len(found) < 2 or demand.choice is None or not demand.choice.subgroups:
+        """Those that must end. Other members or subgroups may start after fewer have ended."""
+        if len(found) < 2 or demand.choice is None:
             return found
         trials = Trials(self._trial_problems, FeasibilityOracle(self._answers, _LIMITS))
         for holder in found[::-1]:
