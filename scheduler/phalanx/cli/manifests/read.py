@@ -18,7 +18,6 @@ from phalanx.cli.manifests.documents import Document, parse, read_sources
 from phalanx.cli.manifests.findings import Finding, shown
 from phalanx.cli.manifests.kubernetes_rules import violations
 from phalanx.cli.manifests.older_devices import as_current
-from phalanx.cli.manifests.schemas import schema_of
 from phalanx.model.api.config_maps import ConfigMap
 from phalanx.model.api.core import PriorityClass
 from phalanx.model.api.kinds import (
@@ -121,8 +120,7 @@ def _documents(names: Sequence[str], wrong: list[str]) -> Iterator[Document]:
 def _decoded(document: Document, kind: Kind, wrong: list[str]) -> Iterator[Item]:
     """Yield the item of a document; its errors are added to `wrong` instead."""
     complete_references(document, namespaced=kind.namespaced)
-    findings = check(document.value, schema_of(kind))
-    findings = findings or violations(kind.name, document.value, namespaced=kind.namespaced)
+    findings = check(document.value, kind) or violations(kind.name, document.value)
     wrong.extend(f"{document}: {finding}" for finding in findings)
     if findings:
         return
