@@ -13,7 +13,7 @@ from tests.cli.conftest import Phalanx
 
 SWAP = Path(__file__).resolve().parent.parent / "scenarios" / "swap.yaml"
 HEAVY = (
-    *("ortools", "numpy", "aiohttp", "jsonschema", "kubernetes_asyncio", "textual", "structlog"),
+    *("ortools", "numpy", "aiohttp", "jsonschema", "textual", "structlog"),
     "phalanx.framework",
 )
 
