@@ -5,6 +5,7 @@ import ssl
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from ipaddress import ip_address
+from typing import Final
 
 import aiohttp
 import structlog
@@ -13,7 +14,12 @@ from yarl import URL
 from phalanx.kube.connections import Connector
 from phalanx.kube.kubeconfig import Source, load_certificate
 from phalanx.kube.transport import Credential, HttpTransport
-from phalanx.limits import CREDENTIAL_CHECK_PERIOD_S, HTTP_CONNECTIONS_MAX
+
+_HTTP_CONNECTIONS_MAX: Final = 128
+"""Connections to the API server: the binds in flight, a watch per kind, and some for events and status."""
+
+_CREDENTIAL_CHECK_PERIOD_S: Final = 60.0
+"""Seconds between two checks of token files and expiry times. Service-account tokens change hourly."""
 
 _log = structlog.get_logger(__name__)
 
@@ -28,7 +34,7 @@ class Cluster:
         self.server_name: str | None = None
         self.tls = tls
 
-    def transport(self, *, connections: int = HTTP_CONNECTIONS_MAX) -> HttpTransport:
+    def transport(self, *, connections: int = _HTTP_CONNECTIONS_MAX) -> HttpTransport:
         """Create a transport with its own connection pool for the running event loop; close it after use."""
         connector = Connector(limit=connections, ssl=self.tls if self.tls is not None else True)
         session = aiohttp.ClientSession(
@@ -74,7 +80,7 @@ async def connect(*, kubeconfig: str | None = None, context: str | None = None) 
 async def _keep_renewed(credential: Credential) -> None:
     """Renew the credential periodically; after a failure the old one is used until it is refused."""
     while True:
-        await asyncio.sleep(CREDENTIAL_CHECK_PERIOD_S)
+        await asyncio.sleep(_CREDENTIAL_CHECK_PERIOD_S)
         try:
             await credential.renew()
         except Exception as error:  # a plugin can fail in any way; the next attempt may succeed
