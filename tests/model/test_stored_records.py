@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from phalanx.kube.limits import RECORDS_BYTES_MAX
+from phalanx.kube.record_store import RECORDS_BYTES_MAX
 from phalanx.model.names import GangId
 from phalanx.model.records import GangRecord, LetInRecord, PlacedMembers
 from phalanx.model.stored_records import (

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import Final
 
 import structlog
 from msgspec import Struct, field
@@ -19,7 +20,7 @@ from phalanx.kube.garbage_collection import GarbageCollection
 from phalanx.kube.leader_election import Identity, Leadership
 from phalanx.kube.reflector import WatchContext
 from phalanx.kube.writing import WriteContext
-from phalanx.limits import EVICT_STOP_GRACE_S, REPORT_FLUSH_S, STOP_GRACE_S
+from phalanx.limits import EVICT_STOP_GRACE_S, REPORT_FLUSH_S
 from phalanx.model.decisions import CycleResult
 from phalanx.model.names import GangId
 from phalanx.model.reasons import Verdict
@@ -37,6 +38,9 @@ from phalanx.service.reporter import Reporter
 from phalanx.service.tenant_names import TenantNames
 from phalanx.service.watcher import ClusterWatcher
 from phalanx.service.write_checks import CacheEvictionCheck, CachePlacementCheck
+
+_STOP_GRACE_S: Final = 15.0
+"""Seconds of a stopping scheduler to complete started gangs: half of the usual grace period of a pod."""
 
 _log = structlog.get_logger(__name__)
 
@@ -235,7 +239,7 @@ class Scheduler:
             _log.info("scheduler stopping")
             cycles.cancel()
             await asyncio.gather(
-                self._binder.stop(within=STOP_GRACE_S), self._evictor.stop(within=EVICT_STOP_GRACE_S)
+                self._binder.stop(within=_STOP_GRACE_S), self._evictor.stop(within=EVICT_STOP_GRACE_S)
             )
             await asyncio.gather(self._reporter.flush(), self._records.flush(within=REPORT_FLUSH_S))
             for worker in workers:
