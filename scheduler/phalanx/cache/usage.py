@@ -155,8 +155,10 @@ class ForeignUsage:
     def replace(self, old: Pod | None, new: Pod | None) -> None:
         """A pod was added, changed or removed."""
         before, after = self._held(old), self._held(new)
-        self._count(old, before, -1)
-        self._count(new, after, 1)
+        if old is not None and before is not None:
+            self._count(old, before[0], -1)
+        if new is not None and after is not None:
+            self._count(new, after[0], 1)
         if before == after:
             return
         if before is not None:
@@ -191,12 +193,11 @@ class ForeignUsage:
         assert recomputed.view() == self.view(), "foreign usage differs from the sum of its pods"
         assert recomputed.terminating() == self.terminating(), "foreign pods that are being deleted differ"
 
-    def _count(self, pod: Pod | None, held: tuple[str, NodeName, Resources] | None, change: int) -> None:
-        if pod is not None and held is not None:
-            owner, counts = held[0], self._deleting if pod.deleting else self._staying
-            counts[owner] += change
-            if not counts[owner]:
-                del counts[owner]
+    def _count(self, pod: Pod, owner: str, change: int) -> None:
+        counts = self._deleting if pod.deleting else self._staying
+        counts[owner] += change
+        if not counts[owner]:
+            del counts[owner]
 
     def _forget_view(self, owner: str) -> None:
         self._views.pop(owner, None)
