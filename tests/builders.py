@@ -30,7 +30,6 @@ from phalanx.model.decisions import Bind, CycleResult, Placement
 from phalanx.model.devices.cluster import NO_DEVICES
 from phalanx.model.gangs import Gang, GangKind, RoleSpec
 from phalanx.model.gpu_shares import GPU_MEMORY, GPU_SHARE, pod_usage, shared_devices
-from phalanx.model.host_ports import port_requests
 from phalanx.model.memory import Memory, SeenMembers
 from phalanx.model.names import NODE_GPU_SHARING, GangId, NodeName, PodUid, QueueName, ShapeKey
 from phalanx.model.nodes import Node, NodeState, NominatedPods, Numa, Taint, ZoneLayout
@@ -53,6 +52,7 @@ from phalanx.model.reasons import Objection, Reason, Verdict
 from phalanx.model.records import NO_RECORD, GangRecord, placed_members, record_kinds
 from phalanx.model.resources import CPU, GPU, MEMORY, PODS, Resources, add, fits, subtract
 from phalanx.model.snapshot import DisruptionBudget, Level, Snapshot, Topology
+from phalanx.model.supplies.ports import Ports
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -147,7 +147,7 @@ class Scenario:
         """A running pod of another scheduler without requests; fields as those of `_pods`."""
         (pod,) = self._pods(name, 1, {"cpu": 0, "memory": 0, **fields, "on": (node,)})
         self._foreign_pods.append(replace(pod, scheduler_name="other"))
-        self._foreign[NodeName(node)] = add(self._foreign[NodeName(node)], dict(pod.shape.host_ports))
+        self._foreign[NodeName(node)] = add(self._foreign[NodeName(node)], dict(pod.shape.supplied))
         return self
 
     def nominated(self, name: str, node: str, *, gpu: int, priority: int = 0) -> Self:
@@ -519,7 +519,7 @@ def _shape(fields: dict[str, Any]) -> PodShape:
             WeightedPodTerm(weight, each) for weight, each in sorted(fields.pop("attracted", ()), key=repr)
         ),
         "numa": aligned(*containers) if (containers := fields.pop("containers", ())) else "",
-        "host_ports": port_requests(fields.pop("ports", ())),
+        "supplied": tuple(sorted(Ports().used(fields.pop("ports", ())).items())),
     }
     key = hashlib.blake2b(msgspec.json.encode(parts), digest_size=8).hexdigest()
     return PodShape(key=ShapeKey(key), **parts)

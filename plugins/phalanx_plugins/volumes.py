@@ -10,7 +10,7 @@ that the node can mount. Without a provisioner it needs such a volume. How many 
 nodes, and a budget of several nodes (`phalanx.framework.volume_supply`).
 
 A node may take a limited number of volumes of a driver (CSINode). A pod that alone has more is rejected here.
-What is left of the limit is an amount, as free memory is (`phalanx.model.attach_limits`).
+What is left of the limit is an amount, as free memory is (`phalanx.model.supplies.attach_limits`).
 """
 
 from collections import Counter

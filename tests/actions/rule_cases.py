@@ -3,7 +3,6 @@
 from typing import Any, Self
 
 from msgspec.structs import replace
-from phalanx.model.host_ports import ALL_ADDRESSES
 from phalanx.model.pods import (
     MountedClaim,
     Provisioning,
@@ -14,6 +13,7 @@ from phalanx.model.pods import (
 )
 from phalanx.model.snapshot import Snapshot, StorageCapacity
 from phalanx.model.static_volumes import StaticVolume
+from phalanx.model.supplies.ports import ALL_ADDRESSES
 
 from tests.actions.test_device_claims import World
 from tests.builders import GI, term

@@ -6,9 +6,9 @@ from itertools import combinations, combinations_with_replacement
 from hypothesis import given
 from hypothesis import strategies as st
 from phalanx.model.gangs import GangKind
-from phalanx.model.host_ports import ALL_ADDRESSES
 from phalanx.model.names import NodeName
 from phalanx.model.resources import GPU
+from phalanx.model.supplies.ports import ALL_ADDRESSES
 
 from tests.actions.test_consolidate import config, recreated, rested
 from tests.builders import Scenario, term

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from phalanx.model.host_ports import ALL_ADDRESSES
+from phalanx.model.supplies.ports import ALL_ADDRESSES
 
 from tests.actions.rule_cases import FIELDS, RuleWorld
 from tests.actions.test_consolidate import ON, recreated, rested

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 from phalanx.actions import joint_admission as admit
-from phalanx.model.host_ports import ALL_ADDRESSES
 from phalanx.model.resources import GPU
+from phalanx.model.supplies.ports import ALL_ADDRESSES
 
 from tests.actions.rule_cases import FIELDS, RuleWorld
 from tests.builders import Decided, numa, term

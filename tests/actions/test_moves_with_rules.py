@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 from phalanx.model.gangs import GangKind
-from phalanx.model.host_ports import ALL_ADDRESSES
+from phalanx.model.supplies.ports import ALL_ADDRESSES
 
 from tests.actions.all_placements import Places, fewest_pods, placements, planned_moves
 from tests.actions.test_consolidate import config, recreated, rested

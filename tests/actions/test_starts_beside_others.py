@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from phalanx.model.api.pod_groups import Runtime
-from phalanx.model.host_ports import ALL_ADDRESSES
 from phalanx.model.queues import Backfill
+from phalanx.model.supplies.ports import ALL_ADDRESSES
 
 from tests.actions.test_completions import WITHOUT_PREEMPTION, named
 from tests.builders import Scenario, term

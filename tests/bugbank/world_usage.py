@@ -84,7 +84,7 @@ USAGE: Final[tuple[Mutant, ...]] = (
         name="a bind is sent to a deleted node",
         issues=("kubernetes #38105", "YuniKorn-2171"),
         module="phalanx.service.write_checks",
-        edits={'            return f"{where} is gone"\n': "            return None\n"},
+        edits={'            return f"{_titled(bind.node)} is gone"\n': "            return None\n"},
         caught_by=Played("plays_world_usage:a_node_is_deleted_after_the_decision"),
     ),
     Mutant(

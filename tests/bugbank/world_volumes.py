@@ -40,8 +40,8 @@ VOLUMES: Final[tuple[Mutant, ...]] = (
         issues=("kubernetes/enhancements #5925",),
         module="phalanx.framework.volume_classes",
         edits={
-            "            used[space_resource(provisioning.storage_class)] += provisioning.needs_space\n": (
-                "            used[space_resource(provisioning.storage_class)] = 1\n"
+            "(provisioning.storage_class)] += provisioning.needs_space\n": (
+                "(provisioning.storage_class)] = 1\n"
             )
         },
         caught_by=Played("plays_world_volumes:claims_share_the_space"),

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from phalanx.cache.events import Assumed
 from phalanx.model.api.kinds import KINDS, STORAGE_KINDS, KubeObject
-from phalanx.model.attach_limits import attach_resource
 from phalanx.model.events import Applied, Deleted
 from phalanx.model.names import LABEL_POD_GROUP
+from phalanx.model.supplies.attach_limits import ATTACH_LIMITS
 
 from tests.model.written import named, node, pod, pod_group, written
 from tests.plugins.test_claim_users import World
@@ -187,7 +187,7 @@ def test_limits_of_other_drivers_and_volumes_of_other_kinds_do_not_matter() -> N
     assert world.decide()[0] == ["x"]
     state = world.cache.node_state(next(iter(world.cache.nodes())))  # type: ignore[arg-type]
     assert state is not None
-    assert attach_resource(DRIVER) in state.used
+    assert ATTACH_LIMITS.resource(DRIVER) in state.used
 
 
 def test_drivers_are_watched_once_a_claim_has_a_volume_of_one() -> None:

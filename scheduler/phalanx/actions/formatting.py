@@ -7,14 +7,12 @@ from phalanx.actions.nodes.device_projection import is_device_slot
 from phalanx.actions.nodes.resource_projection import SHARE_UNITS, is_numa_slot
 from phalanx.model import named_parts
 from phalanx.model.api.values import utc
-from phalanx.model.attach_limits import is_attach_resource
 from phalanx.model.gangs import Gang
 from phalanx.model.gpu_shares import GPU_MEMORY, GPU_SHARE, WHOLE_DEVICE, is_device
-from phalanx.model.host_ports import is_host_port, offered_of, port_text
 from phalanx.model.numa import is_numa_resource
 from phalanx.model.pods import Pod
 from phalanx.model.resources import PODS, Resources, format_amount, format_bytes
-from phalanx.model.static_volumes import class_of, is_space_resource, is_static_resource
+from phalanx.model.supplies.known import offered_of, supply_of
 
 
 def amount(resource: str, number: int, *, up: bool = False) -> str:
@@ -32,22 +30,16 @@ def amount(resource: str, number: int, *, up: bool = False) -> str:
         return f"{number} NUMA slot{'' if number == 1 else 's'}"
     if is_device_slot(resource):
         return f"{number} set{'' if number == 1 else 's'} of devices for claims"
-    if is_static_resource(resource):
-        return f"{number} volume{'' if number == 1 else 's'} of StorageClass {class_of(resource)}"
-    if is_attach_resource(resource):
-        return f"{number} {port_text(resource)}"
-    if is_space_resource(resource):
-        return f"{format_bytes(number, up=up)} {port_text(resource)}"
-    if is_host_port(resource):
-        return port_text(resource)
+    if (supply := supply_of(resource)) is not None:
+        return supply.amount(resource, number, up=up)
     return format_amount(resource, number, up=up)
 
 
 def amounts(resources: Resources) -> str:
     """All amounts but zeros, by name; the number of pods only if there is nothing else.
 
-    Amounts of single devices and NUMA zones are left out: their projections to the node are listed. Ports are
-    listed without an amount.
+    Amounts of single devices and NUMA zones are left out: their projections to the node are listed. Ports and
+    disks are listed without an amount.
     """
     shown = _nonzero(resources)
     named = {name: number for name, number in shown.items() if name != PODS} or shown
@@ -64,6 +56,11 @@ def more(resources: Resources) -> str:
     """Amounts to be added, such as "8 more nvidia.com/gpu", rounded up; empty for nothing."""
     texts = (amount(name, number, up=True) for name, number in _nonzero(resources).items())
     return ", ".join(" more ".join(text.split(" ", maxsplit=1)) for text in texts)
+
+
+def be(texts: str) -> str:
+    """The verb after amounts: "is" after a single 1."""
+    return "is" if texts.startswith("1 ") and "," not in texts else "are"
 
 
 def _nonzero(resources: Resources) -> Resources:

@@ -23,10 +23,10 @@ from phalanx.framework.session import Session
 from phalanx.framework.statement import Statement, Usage
 from phalanx.model.charges import total_charges
 from phalanx.model.gangs import Gang
-from phalanx.model.host_ports import fits_on, with_ports
 from phalanx.model.names import GangId, NodeName
 from phalanx.model.pods import Pod
 from phalanx.model.resources import subtract
+from phalanx.model.supplies.known import fits_on, with_supplied
 
 
 class GivenUp(Struct):
@@ -116,7 +116,7 @@ class Yielding:
             free, stay = self._session.free(node), []
             for pod in pods:
                 if fits_on(pod.shape, free):
-                    free = subtract(free, with_ports(pod.shape))
+                    free = subtract(free, with_supplied(pod.shape))
                     stay.append(pod)
             if stay:
                 found.append((node, tuple(stay)))

@@ -13,11 +13,11 @@ from phalanx.cache.nodes import NodeTable
 from phalanx.cache.table import Key, ObjectStore, Table
 from phalanx.limits import ATTACHED_VOLUMES_MAX
 from phalanx.model.api.storage import CSINode, VolumeAttachment
-from phalanx.model.attach_limits import NodeDrivers, attach_resource, attach_usage
 from phalanx.model.conversion.csi_nodes import Attachment, read_attachment, read_csi_node
 from phalanx.model.names import NodeName, PodUid
 from phalanx.model.pods import Pod
 from phalanx.model.resources import NONE, Resources
+from phalanx.model.supplies.attach_limits import ATTACH_LIMITS, NodeDrivers
 
 VolumeId = tuple[str, str]
 """Driver and handle."""
@@ -68,7 +68,10 @@ class AttachedVolumes:
         state = self._nodes.state(pod.node) if pod.node is not None and pod.node in self._used else None
         for claim in pod.claims if state is not None else ():
             driver, _ = self._of_claim(claim.key)
-            if state is not None and state.free.get(attach_resource(driver), 0) < -ATTACHED_VOLUMES_MAX:
+            if (
+                state is not None
+                and state.free.get(ATTACH_LIMITS.resource(driver), 0) < -ATTACHED_VOLUMES_MAX
+            ):
                 return driver
         return ""
 
@@ -146,7 +149,7 @@ class AttachedVolumes:
             _, handle = self._of_volume(attachment.volume)
             if handle:
                 volumes.add((attachment.driver, handle))
-        return attach_usage(drivers, Counter(driver for driver, handle in volumes if handle))
+        return ATTACH_LIMITS.used_on(drivers, Counter(driver for driver, handle in volumes if handle))
 
     def usage(self) -> Mapping[NodeName, Resources]:
         """What nodes use of their limits."""

@@ -146,7 +146,7 @@ class PlacedPodIndex:
         """A pod was added, changed or removed."""
         if self._has_terms:
             self._move(old, new, log)
-        elif not (_has_pod_terms(old) or _has_pod_terms(new)):
+        elif not ((old is not None and has_terms(old)) or (new is not None and has_terms(new))):
             return
         changed = [
             (table, before, after)
@@ -347,11 +347,6 @@ class PlacedPodIndex:
         for pod in pods:
             kinds.count(self._place(pod), 1)
         return kinds
-
-
-def _has_pod_terms(pod: Pod | None) -> bool:
-    """Whether the pod may add terms."""
-    return pod is not None and has_terms(pod)
 
 
 def _preferred(shape: PodShape) -> tuple[WeightedPodTerm, ...]:

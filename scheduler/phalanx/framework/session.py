@@ -37,7 +37,6 @@ from phalanx.framework.statement import Statement
 from phalanx.framework.states import GangState, PodState, check_gang_transition, first_state
 from phalanx.framework.volume_classes import VolumeClasses
 from phalanx.framework.volume_supply import VolumeSupply
-from phalanx.model.attach_limits import NodeDrivers
 from phalanx.model.charges import total_charges
 from phalanx.model.decisions import Evict, Placement
 from phalanx.model.gangs import Gang
@@ -49,6 +48,7 @@ from phalanx.model.queues import PastUsage
 from phalanx.model.reasons import Evidence, Objection, Verdict
 from phalanx.model.resources import NONE, Resources, add, fits, how_many_fit, largest, subtract
 from phalanx.model.snapshot import ClaimUser, DisruptionBudget, Snapshot, StorageCapacity
+from phalanx.model.supplies.attach_limits import NodeDrivers
 
 K = TypeVar("K", bound=str)
 V = TypeVar("V")
@@ -65,14 +65,16 @@ class Session:
         cache: SessionCache | None = None,
         ignore_faults: bool = False,
         gangs: Mapping[GangId, Gang] | None = None,
+        behind: Mapping[GangId, int] = MappingProxyType({}),
     ) -> None:
         """`cache` holds values of the last session. `ignore_faults`: treat all nodes as healthy.
 
-        `gangs`: the gangs of the snapshot that the cycle looks at; None for all.
+        `gangs`: the gangs of the snapshot that the cycle looks at; None for all. `behind`: by some of them,
+        how many equal gangs there are that the cycle does not look at.
         """
         self._cache = cache or SessionCache()
         self.snapshot = snapshot = self._cache.devices.with_extended(snapshot)
-        self.config = config
+        self.config, self.behind = config, behind
         self.cycle = snapshot.memory.cycle + 1
         plugins = load_plugins(config)
         overriders = self._cache.overriders(plugins)

@@ -34,12 +34,12 @@ from phalanx.model.gpu_shares import (
     share_on_node,
     total_usage,
 )
-from phalanx.model.host_ports import offered_of
 from phalanx.model.names import NodeName, PodUid, QueueName
 from phalanx.model.nodes import NodeState
 from phalanx.model.numa import is_numa_resource, zone_capacity
 from phalanx.model.pods import Assignments, Device, Pod
 from phalanx.model.resources import NONE, Resources, add, scale, subtract
+from phalanx.model.supplies.known import offered_of
 
 _NO_CLAIMS: Final[Granted] = {}
 _NO_LABELS: Final[Mapping[str, str]] = {}
@@ -336,8 +336,8 @@ class Statement:
         taken = loads
         if any(map(requests_share, loads)):
             devices = self.choose_devices(assignments, chosen)
-        has_ports = any(pod.shape.host_ports for _, pods in assignments for pod in pods)
-        if devices or has_ports or self._session.facts.numa_layouts:
+        uses_supplies = any(pod.shape.supplied for _, pods in assignments for pod in pods)
+        if devices or uses_supplies or self._session.facts.numa_layouts:
             taken = [total_usage(pods, devices) for _, pods in assignments]
             self._check_zones(assignments)
         booked = self._charge(gang.queue, assignments, loads)
@@ -472,5 +472,5 @@ class Statement:
 
 
 def _is_short(resource: str, free: int) -> bool:
-    """Whether a negative amount is too little: nodes list neither NUMA zones nor ports."""
+    """Whether a negative amount is too little: nodes list neither NUMA zones nor supplies."""
     return not is_numa_resource(resource) and free + offered_of(resource) < 0

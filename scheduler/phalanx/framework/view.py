@@ -16,7 +16,6 @@ from phalanx.framework.queues.ledger import Ledger
 from phalanx.framework.queues.queue_tree import QueueTree
 from phalanx.framework.states import PodState
 from phalanx.framework.volume_supply import VolumeSupply
-from phalanx.model.attach_limits import NodeDrivers
 from phalanx.model.decisions import Placement
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import Memory
@@ -26,6 +25,7 @@ from phalanx.model.pods import Pod, VolumeClaim
 from phalanx.model.queues import PastUsage
 from phalanx.model.resources import Resources
 from phalanx.model.snapshot import ClaimUser, DisruptionBudget, StorageCapacity
+from phalanx.model.supplies.attach_limits import NodeDrivers
 
 
 class SessionView(Protocol):

@@ -21,12 +21,12 @@ from msgspec.msgpack import Encoder
 from msgspec.structs import replace
 
 from phalanx.limits import VOLUME_KINDS_MAX
-from phalanx.model.attach_limits import attach_requests
 from phalanx.model.gangs import Gang
 from phalanx.model.names import ShapeKey
 from phalanx.model.pods import MountedClaim, Pod, PodShape, VolumeClaim, WantedVolume
 from phalanx.model.snapshot import Snapshot
-from phalanx.model.static_volumes import space_resource, static_resource
+from phalanx.model.supplies.attach_limits import ATTACH_LIMITS
+from phalanx.model.supplies.storage import STATIC_VOLUMES, VOLUME_SPACE
 
 _KEY_BYTES: Final = 8
 _MISSING: Final = VolumeClaim(why_unusable="it does not exist")
@@ -103,7 +103,7 @@ class VolumeClasses:
                 shape,
                 key=ShapeKey(f"{shape.key}@{digest}"),
                 volumes=volumes,
-                host_ports=tuple(sorted((*shape.host_ports, *attached))),
+                supplied=tuple(sorted((*shape.supplied, *attached))),
                 volume_sets=tuple([(name, sets.get(name, ())) for name in sorted(counted)]),
             )
             self._shapes[shape.key, content] = known
@@ -116,7 +116,7 @@ class VolumeClasses:
         keys = [claim.key for claim in pod.claims if pod.node is None or claim.key not in self._shared]
         states = [self._claims.get(key, _MISSING) for key in keys]
         volumes = [(each.driver, each.handle) for each in states if each.driver in self._limited]
-        return tuple(attach_requests(volumes).items())
+        return tuple(ATTACH_LIMITS.used(volumes).items())
 
 
 def _shared_claims(gangs: Iterable[Gang]) -> frozenset[str]:
@@ -149,7 +149,9 @@ def _sets_of(claims: Iterable[WantedVolume | None]) -> _Sets:
         for number in numbers:
             for some in combinations(kinds, number):
                 content = b"".join([encoded[kind] for kind in some])
-                found[static_resource(name, blake2b(content, digest_size=_KEY_BYTES).hexdigest())] = some
+                found[
+                    STATIC_VOLUMES.resource_of(name, blake2b(content, digest_size=_KEY_BYTES).hexdigest())
+                ] = some
     return found
 
 
@@ -165,7 +167,7 @@ def _amounts(claims: Iterable[VolumeClaim], sets: _Sets) -> dict[str, int]:
         if provisioning is None and claim.wanted is not None:
             used.update(name for name, kinds in sets.items() if claim.wanted in kinds)
         elif provisioning is not None and provisioning.needs_space and claim.wanted is None:
-            used[space_resource(provisioning.storage_class)] += provisioning.needs_space
+            used[VOLUME_SPACE.resource(provisioning.storage_class)] += provisioning.needs_space
     return dict(used)
 
 

@@ -21,13 +21,8 @@ from phalanx.model.resources import Resources, format_bytes
 from phalanx.model.rules import Budget
 from phalanx.model.selectors import labels_match, node_matches_any
 from phalanx.model.snapshot import Snapshot, StorageCapacity
-from phalanx.model.static_volumes import (
-    StaticVolume,
-    class_of,
-    is_space_resource,
-    match_all,
-    mismatch,
-)
+from phalanx.model.static_volumes import StaticVolume, match_all, mismatch
+from phalanx.model.supplies.storage import class_of, is_space
 
 VolumeSets = Mapping[str, tuple[WantedVolume, ...]]
 """By resource, the kinds of claims that it counts."""
@@ -75,7 +70,7 @@ class VolumeSupply:
         """What the node has of these resources now."""
         found: dict[str, int] = {}
         for name in resources:
-            if is_space_resource(name):
+            if is_space(name):
                 found[name] = self._space_on(node, class_of(name))
             elif name in sets:
                 found[name] = self._count(self._numbers_of(node), sets[name])
@@ -85,7 +80,7 @@ class VolumeSupply:
         """What several nodes have of these resources together."""
         found: list[Budget] = []
         for name in resources:
-            if is_space_resource(name):
+            if is_space(name):
                 found += self._space_budgets(name)
             elif name in sets:
                 found += self._volume_budgets(name, sets[name])
@@ -295,7 +290,7 @@ class VolumeAmounts:
     def lacking(self, shape: PodShape, node: NodeName) -> str | None:
         """The first resource of which the node has too little for one pod."""
         has = self.on(node)
-        return next((name for name, need in shape.host_ports if name in has and has[name] < need), None)
+        return next((name for name, need in shape.supplied if name in has and has[name] < need), None)
 
     def budgets(self) -> list[Budget]:
         """What several nodes have together now."""
@@ -348,10 +343,11 @@ def why_none_fits(volumes: Iterable[StaticVolume], wanted: WantedVolume) -> str:
     if not all(field for _, field in found):
         return ""
     last = max((field for _, field in found), key=_FIELDS.index)
-    return (
-        f"none of {len(found)} available PersistentVolumes of its StorageClass {wanted.storage_class} "
-        f"satisfies {last} {_shown(last, wanted)}"
-    )
+    of = f"of its StorageClass {wanted.storage_class}"
+    none = f"none of {len(found)} available PersistentVolumes {of} satisfies"
+    if len(found) == 1:
+        none = f"the only available PersistentVolume {of} does not satisfy"
+    return f"{none} {last} {_shown(last, wanted)}"
 
 
 _FIELDS: Final = (

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
-from phalanx.model.host_ports import is_host_port
 from phalanx.model.names import (
     ANNOTATION_GPU_INDEX,
     ANNOTATION_GPU_MEMORY,
@@ -24,6 +23,7 @@ from phalanx.model.nodes import NodeState
 from phalanx.model.numa import as_running_resource, is_numa_resource
 from phalanx.model.pods import Device, Pod, PodPhase, PodShape
 from phalanx.model.resources import NONE, Resources, add
+from phalanx.model.supplies.known import supply_of
 
 GPU_SHARE: Final = ANNOTATION_GPU_SHARE
 GPU_MEMORY: Final = ANNOTATION_GPU_MEMORY
@@ -104,7 +104,7 @@ def free_share(state: NodeState, free: Resources) -> Resources:
 
 def is_node_part(resource: str) -> bool:
     """Whether the resource is one that `shape_usage` adds to requests: a device, a NUMA zone or a port."""
-    return is_device(resource) or is_numa_resource(resource) or is_host_port(resource)
+    return is_device(resource) or is_numa_resource(resource) or supply_of(resource) is not None
 
 
 def shape_usage(shape: PodShape, device: Device | None, *, runs: bool = False) -> Resources:
@@ -115,8 +115,8 @@ def shape_usage(shape: PodShape, device: Device | None, *, runs: bool = False) -
     requests = shape.requests
     if shape.numa:
         requests = {**requests, (as_running_resource(shape.numa) if runs else shape.numa): 1}
-    if shape.host_ports:
-        requests = {**requests, **dict(shape.host_ports)}
+    if shape.supplied:
+        requests = {**requests, **dict(shape.supplied)}
     if not requests_share(requests):
         return requests
     taken = device.taken if device is not None else requests.get(GPU_SHARE, WHOLE_DEVICE)

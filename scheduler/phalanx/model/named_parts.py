@@ -18,6 +18,7 @@ _MARK: Final = "\x01"
 """Before and after each field of a name. It is one that the encoders of JSON always escape."""
 
 _REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
+_ESCAPE: Final = b"\\"
 _ESCAPED: Final = rb"\u0001"
 _ESCAPED_REPLACEMENT: Final = rb"\ufffd"
 _PERIOD: Final = 5
@@ -48,7 +49,7 @@ class Name(Struct, frozen=True):
     """What it says to those who may not see the name."""
 
     def __str__(self) -> str:
-        return "".join(f"{_MARK}{field}" for field in (self.kind, self.name, self.text, self.instead)) + _MARK
+        return f"{_MARK}{self.kind}{_MARK}{self.name}{_MARK}{self.text}{_MARK}{self.instead}{_MARK}"
 
     def instead_of(self, count: int) -> str:
         """What it says instead of so many names in a row."""
@@ -139,4 +140,6 @@ def unmarked(text: str) -> str:
 
 def unmarked_json(body: bytes) -> bytes:
     """JSON that the API server sent, without marks, and without those in JSON inside its strings."""
-    return body.replace(_ESCAPED, _ESCAPED_REPLACEMENT) if _ESCAPED in body else body
+    if body.find(_ESCAPE) < 0:  # most objects have no escape, and one byte is found eight times as fast
+        return body
+    return body.replace(_ESCAPED, _ESCAPED_REPLACEMENT)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final
 
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from phalanx.model.extended_resources import ExtendedRequests
 from phalanx.model.names import API_GROUP, NodeName, PodUid, ShapeKey
@@ -281,9 +281,9 @@ class PodShape(Struct, frozen=True, weakref=True):
     affinity_state: AffinityState | None = None
     numa: str = ""
     """Resource name for what a kubelet may align to a NUMA zone (`phalanx.model.numa`); empty for nothing."""
-    host_ports: tuple[tuple[str, int], ...] = ()
-    """What the pod uses of the ports of its node (`phalanx.model.host_ports`), by resource name. Within a
-    session also what it uses of the attach limits of its node (`phalanx.model.attach_limits`)."""
+    supplied: tuple[tuple[str, int], ...] = field(default=(), name="host_ports")
+    """What the pod uses of supplies (`phalanx.model.supplies`), by resource. Within a session also what it
+    uses of volumes."""
     device_slot: str = ""
     """Resource name for the devices of its claims (`phalanx.framework.device_slots`); empty for none. Set
     within a session; then it is part of the key."""
@@ -295,7 +295,7 @@ class PodShape(Struct, frozen=True, weakref=True):
     """States of the claims, sorted. Set within a session; then they are part of the key, without what
     distinguishes equal ones: the names are those of the claims of one of the pods."""
     volume_sets: tuple[tuple[str, tuple[WantedVolume, ...]], ...] = ()
-    """Within a session: the resources of `host_ports` that count volumes which exist already, each with the
+    """Within a session: the resources of `supplied` that count volumes which exist already, each with the
     kinds of claims that it counts, and those that count space for new ones
     (`phalanx.model.static_volumes`)."""
     declared: DeclaredFields | None = None

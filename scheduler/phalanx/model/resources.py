@@ -7,6 +7,7 @@ zero. Mappings are never changed in place.
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Final
 
 from phalanx.limits import AMOUNT_MAX, QUANTITY_EXPONENT_MAX, QUANTITY_LENGTH_MAX
@@ -84,6 +85,8 @@ _FORM: Final = re.compile(
 _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY: Final = {"K": 10, "M": 20, "G": 30, "T": 40, "P": 50, "E": 60}
 _MILLI: Final = 3
+_PARSED_MAX: Final = 4096
+"""Texts whose parsed form is kept: the pods of a cluster request few different amounts."""
 _SHOWN_UNITS: Final = (("Ti", 1 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10))
 _BYTES: Final = (MEMORY, EPHEMERAL_STORAGE)
 
@@ -141,25 +144,31 @@ def _not_negative(numerator: int, quantity: object) -> int:
 def _fraction(quantity: int | float | str, exponent: int) -> tuple[int, int]:
     """The quantity times 10**exponent as (numerator, denominator), exactly. Spaces around it are allowed."""
     text = quantity.strip() if isinstance(quantity, str) else _shown(quantity)
-    form = _FORM.fullmatch(text) if len(text) <= QUANTITY_LENGTH_MAX else None
-    if form is None:
+    parsed = _parsed(text) if len(text) <= QUANTITY_LENGTH_MAX else None
+    if parsed is None:
         raise InvalidQuantity(quantity)
-    sign, whole, decimals, decimal, binary, written_exponent = form.groups(default="")
-    digits = whole + decimals
-    if not digits:
-        raise InvalidQuantity(quantity)
-    exponent += _exponent(written_exponent, quantity) + _DECIMAL.get(decimal, 0) - len(decimals)
-    mantissa = int(sign + digits) << _BINARY.get(binary, 0)
-    return (mantissa * 10**exponent, 1) if exponent >= 0 else (mantissa, 10**-exponent)
-
-
-def _exponent(written: str, quantity: object) -> int:
-    exponent = int(written or "0")
-    if abs(exponent) > QUANTITY_EXPONENT_MAX:
+    mantissa, written_exponent, power = parsed
+    if abs(written_exponent) > QUANTITY_EXPONENT_MAX:
         raise InvalidQuantity(
             quantity, f"an exponent between -{QUANTITY_EXPONENT_MAX} and {QUANTITY_EXPONENT_MAX}"
         )
-    return exponent
+    exponent += power
+    return (mantissa * 10**exponent, 1) if exponent >= 0 else (mantissa, 10**-exponent)
+
+
+@lru_cache(maxsize=_PARSED_MAX)
+def _parsed(text: str) -> tuple[int, int, int] | None:
+    """The mantissa, the exponent as written, and the power of ten of both together; None for no quantity."""
+    form = _FORM.fullmatch(text)
+    if form is None:
+        return None
+    sign, whole, decimals, decimal, binary, written_exponent = form.groups(default="")
+    digits = whole + decimals
+    if not digits:
+        return None
+    exponent = int(written_exponent or "0")
+    power = exponent + _DECIMAL.get(decimal, 0) - len(decimals)
+    return int(sign + digits) << _BINARY.get(binary, 0), exponent, power
 
 
 def _shown(written: object) -> str:

@@ -6,15 +6,11 @@ get different volumes, or the placement is not made.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Final
 
 from msgspec import Struct
 
 from phalanx.model.pods import Term, WantedVolume
 from phalanx.model.selectors import labels_match
-
-_PREFIX: Final = "static["
-_SPACE: Final = "space["
 
 
 class StaticVolume(Struct, frozen=True):
@@ -65,41 +61,6 @@ def may_be_named(volume: StaticVolume, wanted: WantedVolume) -> bool:
     write such a claim.
     """
     return mismatch(volume, wanted) in ("", "spec.selector")
-
-
-# --- amounts of a node --------------------------------------------------------------------------------------
-
-
-def static_resource(storage_class: str, digest: str) -> str:
-    """The resource for volumes of this class that satisfy certain claims."""
-    return f"{_PREFIX}{storage_class}/{digest}]"
-
-
-def space_resource(storage_class: str) -> str:
-    """The resource for bytes that the driver of this class can provision."""
-    return f"{_SPACE}{storage_class}]"
-
-
-def is_static_resource(resource: str) -> bool:
-    """Whether the resource stands for volumes that exist already."""
-    return resource.startswith(_PREFIX)
-
-
-def is_space_resource(resource: str) -> bool:
-    """Whether the resource stands for bytes of volumes that are to be provisioned."""
-    return resource.startswith(_SPACE)
-
-
-def is_volume_amount(resource: str) -> bool:
-    """Whether it is one of both. What a node has of it is known to the session, not to the node."""
-    return is_static_resource(resource) or is_space_resource(resource)
-
-
-def class_of(resource: str) -> str:
-    """The StorageClass of such a resource."""
-    if is_space_resource(resource):
-        return resource.removeprefix(_SPACE).removesuffix("]")
-    return resource.removeprefix(_PREFIX).rpartition("/")[0]
 
 
 # --- matching -----------------------------------------------------------------------------------------------

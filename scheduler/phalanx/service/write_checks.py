@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from phalanx.cache.cache import Cache
 from phalanx.framework.config import SchedulerConfig
+from phalanx.framework.nodes.spread import Scope, SpreadDomains, counts_by_domain, scope_of, spread_keys
 from phalanx.framework.nodes.tolerations import is_lost_with
 from phalanx.framework.overriders import Overriders
 from phalanx.framework.pod_view import PodClasses
@@ -18,13 +19,60 @@ from phalanx.model import named_parts
 from phalanx.model.decisions import Bind, Evict, EvictionReason, Placement
 from phalanx.model.gangs import NO_POD_GROUP
 from phalanx.model.gpu_shares import free_devices, pod_usage, requests_share, share_on_node
-from phalanx.model.host_ports import offered_of, port_text
 from phalanx.model.names import NodeName, ShapeKey
 from phalanx.model.nodes import Node, NodeState
 from phalanx.model.numa import ZoneCapacity, is_numa_resource
-from phalanx.model.pods import MountedClaim, Pod
+from phalanx.model.pods import MountedClaim, Pod, SpreadConstraint
 from phalanx.model.resources import NONE, Resources, add, subtract, sum_of
-from phalanx.service.spread_check import SpreadCheck, SpreadCounts
+from phalanx.model.supplies.known import offered_of, shortage
+
+_SPREAD_DOMAINS_KEPT: Final = 64
+"""Spread constraints whose domains are remembered for checks before binds: a few bytes per node each."""
+
+SpreadCounts = dict[tuple[SpreadConstraint, Scope], Mapping[str, int]]
+"""The counted pods by domain, while the cache stays as it is."""
+
+
+class SpreadCheck:
+    """Counts the pods of the cache, in which the pods of a placement are assumed."""
+
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+        self._nodes: Mapping[str, Node] = {}
+        """The nodes for which the domains are known."""
+        self._domains = SpreadDomains(tuple)
+
+    def objection(self, pod: Pod, known: SpreadCounts) -> str | None:
+        """Return the first constraint that the pod violates on its node.
+
+        `known` is filled with the counts. It may be passed again until the cache changes.
+        """
+        for constraint in pod.shape.spread:
+            skew = self._skew(pod, constraint, known)
+            if skew > constraint.max_skew:
+                key = constraint.term.topology_key
+                return f"topology spread by {key}: maxSkew {constraint.max_skew} would be {skew}"
+        return None
+
+    def _skew(self, pod: Pod, constraint: SpreadConstraint, known: SpreadCounts) -> int:
+        keys = spread_keys(pod.shape.spread)
+        domains = self._current().of(pod.shape, constraint, keys)
+        key = (constraint, scope_of(pod.shape, constraint, keys))
+        counts = known.get(key)
+        if counts is None:
+            counts = counts_by_domain(domains, self._cache.spread_counts(constraint.term))
+            known[key] = counts
+        value = domains.get(pod.node) if pod.node is not None else None
+        least = min(counts.values(), default=0) if len(counts) >= constraint.min_domains else 0
+        return 0 if value is None else counts[value] - least
+
+    def _current(self) -> SpreadDomains:
+        """The domains over the nodes of the cache now."""
+        nodes = self._cache.nodes()
+        if nodes is not self._nodes or len(self._domains) > _SPREAD_DOMAINS_KEPT:
+            self._nodes, self._domains = nodes, SpreadDomains(nodes.values)
+        return self._domains
+
 
 _REASONS_OF_FAULTS: Final = frozenset(
     {EvictionReason.GANG_INCOMPLETE, EvictionReason.GANG_RESTARTED, EvictionReason.MEMBER_REPLACED}
@@ -75,39 +123,38 @@ class CachePlacementCheck:
         return self._bind(placement, bind, {}) or (str(awaited[0]) if awaited else None)
 
     def _bind(self, placement: Placement, bind: Bind, counts: SpreadCounts) -> str | None:
-        pod, where = self._cache.pod(bind.pod), named_parts.node(bind.node, titled=True)
+        pod = self._cache.pod(bind.pod)
         if pod is None:
             return f"pod {bind.namespace}/{bind.name} is gone"
         if not pod.assumed or pod.node != bind.node:
-            return f"pod {pod} is no longer assigned to {where}"
+            return f"pod {pod} is no longer assigned to {_titled(bind.node)}"
         if pod.deleting:
             return f"pod {pod} is being deleted"
         state = self._cache.node_state(bind.node)
         if state is None:
             self._rejections.pop(bind.node, None)
-            return f"{where} is gone"
+            return f"{_titled(bind.node)} is gone"
         return self._node_objection(placement, pod, state, counts)
 
     def _node_objection(
         self, placement: Placement, pod: Pod, state: NodeState, counts: SpreadCounts
     ) -> str | None:
         name = state.node.name
-        node = named_parts.node(name, titled=True)
         seen = self._with_fields(pod, placement) if self._reads.extends_shapes else pod
         rejected = self._rejection(seen, state)
         if rejected is not None:
-            return f"{node}: {rejected}"
+            return f"{_titled(name)}: {rejected}"
         labels = {**placement.domain_labels, **placement.node_labels.get(name, {})}
         if labels and state.node.has_unknown_topology:
-            return f"{node}: its topology is unknown"
+            return f"{_titled(name)}: its topology is unknown"
         if labels and not _has_labels(state.node, labels):
-            return f"{node} has left the domain of the placement"
+            return f"{_titled(name)} has left the domain of the placement"
         skewed = self._spread.objection(pod, counts) if pod.shape.spread else None
         if skewed is not None:
-            return f"{node}: {skewed} since the decision"
+            return f"{_titled(name)}: {skewed} since the decision"
         key = self._cache.anti_affinity_conflict(pod)
         if key:
-            return f"{node}: anti-affinity of pod {pod} by {key} is violated"
+            return f"{_titled(name)}: anti-affinity of pod {pod} by {key} is violated"
         unusable = self._unusable_claim(pod, state.node)
         if unusable:
             return unusable
@@ -116,15 +163,15 @@ class CachePlacementCheck:
         free = subtract(state.free, withheld) if withheld else state.free
         short = self._short(pod, state.node, free)
         if short:
-            return f"{node} has insufficient {short[0]} since the decision"
-        for port, _ in pod.shape.host_ports:
+            return f"{_titled(name)} has insufficient {short[0]} since the decision"
+        for port, _ in pod.shape.supplied:
             if free.get(port, 0) + offered_of(port) < 0:
-                return f"{node}: {port_text(port)} is in use since the decision"
+                return f"{_titled(name)}: {shortage(port)} since the decision"
         driver = self._cache.attach_conflict(pod) if pod.claims else ""
         if driver:
-            return f"{node} has more volumes of {driver} than its limit since the decision"
+            return f"{_titled(name)} has more volumes of {driver} than its limit since the decision"
         if not self._fits_numa_zone(placement, pod, state):
-            return f"{node} may have no NUMA zone for pod {pod} since the decision"
+            return f"{_titled(name)} may have no NUMA zone for pod {pod} since the decision"
         return _device_objection(pod, state) if requests_share(requests) else None
 
     def _short(self, pod: Pod, node: Node, free: Resources) -> list[str]:
@@ -208,8 +255,11 @@ def _device_objection(pod: Pod, state: NodeState) -> str | None:
     free = free_devices(state, state.free)
     if device.index < len(free) and free[device.index] >= 0:
         return None
-    node = named_parts.node(state.node.name, titled=True)
-    return f"GPU {device.index} of {node} has insufficient capacity since the decision"
+    return f"GPU {device.index} of {_titled(state.node.name)} has insufficient capacity since the decision"
+
+
+def _titled(node: NodeName) -> str:
+    return named_parts.node(node, titled=True)
 
 
 def _has_labels(node: Node, labels: Mapping[str, str]) -> bool:

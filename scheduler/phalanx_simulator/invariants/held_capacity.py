@@ -13,12 +13,12 @@ from phalanx.framework.charges import without_marked
 from phalanx.model.decisions import CycleResult, Placement
 from phalanx.model.gangs import Gang
 from phalanx.model.gpu_shares import pod_usage
-from phalanx.model.host_ports import offered_of
 from phalanx.model.memory import Memory, Move, Nomination
 from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.numa import is_numa_resource
 from phalanx.model.resources import NONE, Resources, add, subtract, sum_of
 from phalanx.model.snapshot import Snapshot
+from phalanx.model.supplies.known import offered_of
 
 from phalanx_simulator.invariants.bounds import CONVERGED_S, LOST_MEMBER_HOLD_S, NOMINATION_S, VOLUME_WAIT_S
 from phalanx_simulator.invariants.check import Check

@@ -13,7 +13,6 @@ from phalanx.model.charges import total_requests
 from phalanx.model.decisions import CycleResult, Evict, EvictionReason, Placement
 from phalanx.model.gangs import Gang
 from phalanx.model.gpu_shares import pod_usage
-from phalanx.model.host_ports import offered_of
 from phalanx.model.memory import Move, Nomination
 from phalanx.model.names import DEFAULT_SCHEDULER_NAME, GangId, NodeName, PodUid, QueueName
 from phalanx.model.numa import is_numa_resource
@@ -21,6 +20,7 @@ from phalanx.model.pods import Pod
 from phalanx.model.queues import Queue
 from phalanx.model.resources import NONE, Resources, add
 from phalanx.model.snapshot import Snapshot
+from phalanx.model.supplies.known import offered_of
 
 from phalanx_simulator.embedded.apiserver.selectors import label_selector
 from phalanx_simulator.embedded.store import Change, ChangeType, Key, Object

@@ -31,11 +31,11 @@ from phalanx.framework.session import Session
 from phalanx.framework.statement import DoesNotFit, Statement, Usage
 from phalanx.model.charges import total_requests
 from phalanx.model.devices.uses import DeviceUse
-from phalanx.model.host_ports import offered, ports_of, with_ports
 from phalanx.model.names import GangId, NodeName, PodUid, QueueName
 from phalanx.model.pods import Assignments, Pod
 from phalanx.model.resources import NONE, Resources, add
 from phalanx.model.rules import TopologySpreadRule
+from phalanx.model.supplies.known import supplied_of, with_offered, with_supplied
 from phalanx.solver.checker import violated_rules
 from phalanx.solver.defragmentation.engine import plan_moves
 from phalanx.solver.defragmentation.problem import MovePlan, MoveProblem, MoveResult, MoveUnit, PodSet, Vector
@@ -324,7 +324,7 @@ class _View:
         self.nodes = list(session.nodes)
         self._index = {name: position for position, name in enumerate(self.nodes)}
         pods = [batch.pods[0] for each in demands for batch in each.batches]
-        self._ports = ports_of(pod.shape for pod in pods)
+        self._supplied = supplied_of(pod.shape for pod in pods)
         self._volumes = volume_amounts(session, pods)
         self.resources = asked_for(map(self._asked, pods))
         self._used = [_added(unit.used, devices.freed(index)) for index, unit in enumerate(units)]
@@ -334,11 +334,11 @@ class _View:
 
     def free(self, node: NodeName) -> Resources:
         """What is free on the node, with its ports and volumes."""
-        amounts = {**offered(self._session.free(node), self._ports), **self._claimed.free(node)}
+        amounts = {**with_offered(self._session.free(node), self._supplied), **self._claimed.free(node)}
         return amounts if self._volumes is None else {**amounts, **self._volumes.on(node)}
 
     def _asked(self, pod: Pod) -> Resources:
-        return {**with_ports(pod.shape), **self._claimed.asked(pod)}
+        return {**with_supplied(pod.shape), **self._claimed.asked(pod)}
 
     def _free_without_units(self) -> list[Vector]:
         """The free amounts of each node without all gangs that may be moved."""
@@ -476,6 +476,6 @@ def usage_of_assignments(assignments: Assignments) -> Usage:
     for node, pods in assignments:
         used[node] = add(used.get(node, NONE), total_requests(pods))
         for pod in pods:
-            if pod.shape.host_ports:
-                used[node] = add(used[node], dict(pod.shape.host_ports))
+            if pod.shape.supplied:
+                used[node] = add(used[node], dict(pod.shape.supplied))
     return with_marked_charges(used, assignments)

@@ -26,13 +26,13 @@ from phalanx.actions.limits import ADVISED_NODES_MAX, ADVISED_PLACES_MAX
 from phalanx.actions.nodes.device_projection import is_device_slot
 from phalanx.actions.nodes.gang_constraints import constraints_of
 from phalanx.actions.nodes.resource_projection import is_numa_slot
-from phalanx.actions.problems.capacity_holders import CapacityHolder, is_terminating
+from phalanx.actions.problems.capacity_holders import CapacityHolder
 from phalanx.framework.session import Session
 from phalanx.model import named_parts
 from phalanx.model.gpu_shares import requests_share
-from phalanx.model.host_ports import is_host_port
 from phalanx.model.resources import Resources, add
 from phalanx.model.rules import AffinityRule, Budget, OtherTopologyDomain, SameDomain, SubgroupRule
+from phalanx.model.supplies.known import supply_of
 from phalanx.solver.infeasibility.explain import Explanation
 from phalanx.solver.infeasibility.relaxations import CAPACITY, ELIGIBILITY, NodeCapacity
 
@@ -110,14 +110,14 @@ class AdviceSearch:
             yield kinds.Ends(tuple(map(self._as_ending, self._completions)))
 
     def _as_ending(self, holder: CapacityHolder) -> str:
-        terminating = " (terminating)" if is_terminating(holder, self._session) else ""
+        terminating = " (terminating)" if holder.is_terminating else ""
         return named_parts.titled(holder.name) + terminating
 
     def _released(self) -> Iterator[Event]:
-        """Usage of limits, or of a guarantee by gangs that are not preemptible; cells are never released."""
+        """Usage of limits, or of a guarantee by gangs that are not preemptible. Whether what a plugin limits
+        is ever released is not known."""
         for raised in self._facts.raised if self._facts is not None else ():
-            is_usage = not any(self._session.cells.named_by(name) for name in raised)
-            if is_usage and self._helps(Change(self._demand, raised=raised)):
+            if self._of_plugins.isdisjoint(raised) and self._helps(Change(self._demand, raised=raised)):
                 yield kinds.Released(raised)
                 return
 
@@ -222,8 +222,17 @@ class AdviceSearch:
     @cached_property
     def _limits(self) -> frozenset[str]:
         """The names of the limits of the queue and its ancestors."""
+        return frozenset(rule.name for rule in self._budgets if rule.queue is not None)
+
+    @cached_property
+    def _of_plugins(self) -> frozenset[str]:
+        """The names of the limits that plugins explain in their own words."""
+        return frozenset(rule.name for rule in self._budgets if rule.words is not None)
+
+    @cached_property
+    def _budgets(self) -> tuple[Budget, ...]:
         rules = constraints_of(self._session, self._demand.gang).rules
-        return frozenset(rule.name for rule in rules if isinstance(rule, Budget) and rule.queue is not None)
+        return tuple(rule for rule in rules if isinstance(rule, Budget))
 
     def _helps(self, change: Change) -> bool:
         return self._noted(change, helps=self._trials.fits(change))
@@ -274,5 +283,5 @@ def _is_fragmented(amounts: Resources) -> bool:
     Ports have no amounts that a text could name.
     """
     return requests_share(amounts) or any(
-        is_numa_slot(name) or is_host_port(name) or is_device_slot(name) for name in amounts
+        is_numa_slot(name) or supply_of(name) or is_device_slot(name) for name in amounts
     )

@@ -10,11 +10,11 @@ from phalanx.actions.nodes.shared_charges import is_about_shared_claims
 from phalanx.actions.problems.capacity_holders import CapacityHolder
 from phalanx.framework.nodes.topology import Path
 from phalanx.framework.session import Session
-from phalanx.model.host_ports import offered, ports_of, with_ports
 from phalanx.model.names import NodeName
 from phalanx.model.pods import Pod
 from phalanx.model.resources import NONE, Resources, add
 from phalanx.model.rules import Budget
+from phalanx.model.supplies.known import supplied_of, with_offered, with_supplied
 
 THOUSAND: Final = 1000
 
@@ -34,7 +34,7 @@ class CompletionBounds:
         self._session = session
         self._minimums: Counts = tuple(batch.minimum for batch in demand.batches)
         self._needs = [_needs(batch.pods[0]) for batch in demand.batches]
-        self._ports = ports_of(batch.pods[0].shape for batch in demand.batches)
+        self._supplied = supplied_of(batch.pods[0].shape for batch in demand.batches)
         self._volumes = volume_amounts(session, [batch.pods[0] for batch in demand.batches])
         without_terms = map(without_affinity_terms, demand.batches)
         self._eligibilities = [session.eligibility(batch.pods[0]) for batch in without_terms]
@@ -160,7 +160,7 @@ class CompletionBounds:
         return found
 
     def _free(self, node: NodeName) -> Resources:
-        free = offered(self._session.free(node), self._ports)
+        free = with_offered(self._session.free(node), self._supplied)
         return free if self._volumes is None else {**free, **self._volumes.on(node)}
 
     def _lack(self, domain: Path) -> int:
@@ -190,7 +190,7 @@ class CompletionBounds:
 
 
 def _needs(pod: Pod) -> tuple[tuple[str, int], ...]:
-    return tuple((name, need) for name, need in with_ports(pod.shape).items() if need > 0)
+    return tuple((name, need) for name, need in with_supplied(pod.shape).items() if need > 0)
 
 
 def _over_budget(constraints: GangConstraints, demand: Demand) -> Resources:

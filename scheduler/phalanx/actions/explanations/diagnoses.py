@@ -1,6 +1,5 @@
 """The messages of verdicts: for each reason that an explanation can find, its message and evidence."""
 
-from collections.abc import Sequence
 from functools import cached_property
 from typing import Final
 
@@ -15,17 +14,16 @@ from phalanx.actions.explanations.evidence import UnlabelledNodes
 from phalanx.actions.explanations.fitting_pods import FittingPods
 from phalanx.actions.explanations.relaxed_clusters import staying_members
 from phalanx.framework.device_supply import is_about_devices
-from phalanx.framework.nodes.cells import ReservedCell
 from phalanx.framework.nodes.topology import domain_name
 from phalanx.framework.session import Session
 from phalanx.limits import SHOWN_NODES
 from phalanx.model import named_parts
 from phalanx.model.gpu_shares import requests_share
-from phalanx.model.host_ports import port_texts
 from phalanx.model.nodes import TOPOLOGY_UNKNOWN
 from phalanx.model.reasons import NODES, Evidence, Reason
 from phalanx.model.resources import Resources, sum_of
 from phalanx.model.rules import Rule, SameDomain, SubgroupRule, TopologySpreadRule
+from phalanx.model.supplies.known import whole_texts
 from phalanx.solver.infeasibility.explain import Explanation
 from phalanx.solver.problem import PlacementProblem
 
@@ -98,14 +96,18 @@ class Case(Struct, frozen=True, dict=True):
 # --- nodes and cluster --------------------------------------------------------------------------------------
 
 
-def no_eligible_node(demand: Demand, batch: Batch, session: Session, advice: Advice) -> Diagnosis:
-    """No node passes the filters for the pods of this batch."""
-    reasons = _excluded(batch, session)
+def no_eligible_node(
+    demand: Demand, batch: Batch, session: Session, advice: Advice, available: Session | None = None
+) -> Diagnosis:
+    """No node passes the filters for the pods of this batch. `available`: with all nodes available, if some
+    are not."""
+    reasons = _excluded(batch, available or session)
+    then = ", even if all are available" if available is not None else ""
     pods = f" for role {batch.name}" if batch.name != "pod" else ""
     verb = "is" if len(session.nodes) == 1 else "are"
     return Diagnosis(
         reason=Reason.NO_ELIGIBLE_NODE,
-        message=f"0 of {formatting.nodes(len(session.nodes))} {verb} eligible{pods}"
+        message=f"0 of {formatting.nodes(len(session.nodes))} {verb} eligible{pods}{then}"
         + (f": {reasons}" if reasons else ""),
         evidence=evidence.of_nodes(demand, session),
         advice=advice,
@@ -135,8 +137,8 @@ def above_cluster(case: Case) -> Diagnosis:
 
 def _ports_needed(case: Case) -> str:
     """The ports of one node that a pod needs for itself."""
-    used = dict(port for batch in case.demand.batches for port in batch.pods[0].shape.host_ports)
-    ports = port_texts(used)
+    used = dict(port for batch in case.demand.batches for port in batch.pods[0].shape.supplied)
+    ports = whole_texts(used)
     return f", and {formatting.listed(ports)} of a node for each pod" if ports else ""
 
 
@@ -252,7 +254,9 @@ def above_domain(case: Case, rule: SameDomain) -> Diagnosis:
 
 def _in_no_domain(case: Case, rule: SameDomain) -> Diagnosis:
     """No eligible node has all labels down to the required level."""
-    missing = formatting.listed(f"{nodes.count} lack label {nodes.label}" for nodes in case.unlabelled)
+    missing = formatting.listed(
+        f"{nodes.count} lack{'s' * (nodes.count == 1)} label {nodes.label}" for nodes in case.unlabelled
+    )
     return Diagnosis(
         reason=Reason.ABOVE_DOMAIN_CAPACITY,
         message=f"no eligible node is in a {rule.level}: {missing}",
@@ -350,26 +354,6 @@ def capacity_nominated(demand: Demand, session: Session) -> Diagnosis:
     )
 
 
-def cells_reserved(case: Case, cells: Sequence[ReservedCell]) -> Diagnosis:
-    """Would fit if these domains were not reserved for a queue that is guaranteed them."""
-    names = formatting.listed(f"{cell.level} {named_parts.domain(cell.domain)}" for cell in cells)
-    return Diagnosis(
-        reason=Reason.CELLS_RESERVED,
-        message=f"free capacity is in cells reserved for queue {cells[0].queue}: {names}",
-        evidence=(
-            *(
-                Evidence(
-                    f"{cell.level} {named_parts.domain(cell.domain)}", f"is reserved for queue {cell.queue}"
-                )
-                for cell in cells
-            ),
-            *conflict_evidence(case),
-        ),
-        advice=case.advice,
-        otherwise="Wait for free capacity elsewhere, or submit to a queue with guaranteed cells",
-    )
-
-
 # --- evidence -----------------------------------------------------------------------------------------------
 
 
@@ -399,7 +383,7 @@ def _skew(rule: TopologySpreadRule) -> str:
         limit += f" would be {skew} in {named_parts.domain(domains[0][0])}"
     limit += f", minDomains {rule.min_domains}" if rule.min_domains > 1 else ""
     shown = [f"{named_parts.domain(value)} {count}" for value, count in domains[:SHOWN_NODES]]
-    more = [f"{len(domains) - SHOWN_NODES} others"] if len(domains) > SHOWN_NODES else []
+    more = [f"{len(domains) - SHOWN_NODES} more"] if len(domains) > SHOWN_NODES else []
     return f"{limit}; pods there now: {formatting.listed([*shown, *more])}"
 
 

@@ -10,20 +10,18 @@ from phalanx.actions.demands.demand import Batch, Demand, requested, without_aff
 from phalanx.actions.explanations.completions import Completions
 from phalanx.actions.limits import EVIDENCE_BATCHES_MAX, EVIDENCE_LINES_MAX, SHOWN_MEMBERS
 from phalanx.actions.nodes.resource_projection import numa_slots_left, volume_amounts
-from phalanx.actions.problems.capacity_holders import is_terminating
 from phalanx.framework.session import Session
 from phalanx.limits import NOMINATED_PODS_NAMED_MAX
 from phalanx.model import named_parts
-from phalanx.model.attach_limits import driver_of, is_attach_resource
 from phalanx.model.gpu_shares import free_devices, free_share, requests_share, share_on_node
-from phalanx.model.host_ports import lacking_port, port_text
 from phalanx.model.names import NodeName
 from phalanx.model.nodes import TOPOLOGY_UNKNOWN, NominatedPods
 from phalanx.model.numa import largest_zone_request
 from phalanx.model.pods import Pod
 from phalanx.model.reasons import NODES, Evidence
 from phalanx.model.resources import NONE, PODS, Resources, fits, format_amounts, how_many_fit, sum_of
-from phalanx.model.static_volumes import is_static_resource
+from phalanx.model.supplies.attach_limits import ATTACH_LIMITS
+from phalanx.model.supplies.known import lacking, shortage, supply_of
 
 
 class UnlabelledNodes(Struct, frozen=True):
@@ -139,7 +137,7 @@ def of_completions(completions: Completions, session: Session) -> tuple[Evidence
     return tuple(
         Evidence(
             subject=named_parts.titled(holder.name),
-            finding=f"{'is terminating; ' if is_terminating(holder, session) else ''}"
+            finding=f"{'is terminating; ' if holder.is_terminating else ''}"
             f"frees {formatting.amounts(holder.total)} when it ends",
         )
         for holder in completions
@@ -225,10 +223,10 @@ def _too_full(batch: Batch, session: Session) -> dict[NodeName, str]:
             short = next((name for name, need in needs if need > free.get(name, 0)), None)
             if short is not None:
                 causes[node] = f"insufficient {short}"
-            elif (port := lacking_port(pod.shape, free)) is not None:
-                causes[node] = _why_lacking(port, node, session)
+            elif (resource := lacking(pod.shape, free)) is not None:
+                causes[node] = _why_lacking(resource, node, session)
             elif volumes is not None and (name := volumes.lacking(pod.shape, node)) is not None:
-                causes[node] = _too_few(name)
+                causes[node] = shortage(name)
             elif numa_slots_left(session.nodes[node].node, free, pod.shape.numa) == 0:
                 causes[node] = f"no NUMA zone with {_zone_needs(pod, session, node)} free"
             elif why := _why_no_devices(pod, session, node):
@@ -279,30 +277,25 @@ def ports_in_use(demand: Demand, session: Session) -> Counter[str]:
     """The ports and attach limits that keep pods from nodes on which enough is free, as text with the number
     of these nodes."""
     counts: Counter[str] = Counter()
-    for pod in [batch.pods[0] for batch in demand.batches if batch.pods[0].shape.host_ports]:
+    for pod in [batch.pods[0] for batch in demand.batches if batch.pods[0].shape.supplied]:
         rejected = session.eligibility(pod).rejected
         volumes = volume_amounts(session, [pod])
         for node in session.nodes:
             free = session.free(node) if node not in rejected else NONE
             if not fits(pod.shape.requests, free):
                 continue
-            port = lacking_port(pod.shape, free)
-            if port is not None:
-                counts[_why_lacking(port, node, session)] += 1
+            resource = lacking(pod.shape, free)
+            if resource is not None:
+                counts[_why_lacking(resource, node, session)] += 1
             elif volumes is not None and (name := volumes.lacking(pod.shape, node)) is not None:
-                counts[_too_few(name)] += 1
+                counts[shortage(name)] += 1
     return counts
 
 
-def _too_few(resource: str) -> str:
-    """Volumes that exist already, or space for new ones, are taken."""
-    return f"too {'few' if is_static_resource(resource) else 'little'} {port_text(resource)} left"
-
-
-def _why_lacking(port: str, node: NodeName, session: Session) -> str:
-    if not is_attach_resource(port):
-        return f"{port_text(port)} is in use"
-    name = driver_of(port)
+def _why_lacking(resource: str, node: NodeName, session: Session) -> str:
+    if supply_of(resource) is not ATTACH_LIMITS:
+        return shortage(resource)
+    name = ATTACH_LIMITS.what(resource)
     limit = next((each.limit for each in session.csi_nodes.get(node, ()) if each.name == name), None)
     return f"the limit of {limit} volumes of {name} is reached"
 

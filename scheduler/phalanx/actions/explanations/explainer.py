@@ -217,17 +217,20 @@ class Explainer:
 
     def _diagnose_no_eligible_node(self, demand: Demand, without_terms: Demand, nowhere: Batch) -> Diagnosis:
         """Another reason if it is too large for the nodes that could take it if they were available."""
-        if self._is_any_node_unavailable:
-            available = self._relaxed.session_with_all_nodes(demand)
+        available = self._relaxed.session_with_all_nodes(demand) if self._is_any_node_unavailable else None
+        always = evidence.nowhere_eligible(without_terms, available) if available is not None else None
+        if available is not None and always is None:
             problem = self._problems.build_with_all_nodes(demand)
             facts = explain(problem, limits=_LIMITS, answers=self._answers)
-            if evidence.nowhere_eligible(without_terms, available) is None and facts.conflict:
+            if facts.conflict:
                 advice = self._advice(Question(demand, facts, is_impossible=True))
                 fitting = self._fitting(demand, None, when_empty=True)
                 return _impossible(
                     Case(demand, problem, facts, self._session, fitting, available, advice=advice)
                 )
         advice = self._advice(Question(demand, facts=None, is_impossible=True))
+        if available is not None and always is not None:
+            return diagnoses.no_eligible_node(demand, always, self._session, advice, available)
         return diagnoses.no_eligible_node(demand, nowhere, self._session, advice)
 
     def _diagnose_waiting(
@@ -266,8 +269,8 @@ class Explainer:
         return fitting_pods(demand, wanted, found, is_exact=not estimated)
 
     def _needed(self, demand: Demand, found: Completions) -> Completions:
-        """Those that must end. Other subgroups of the demand may start after fewer have ended."""
-        if len(found) < 2 or demand.choice is None or not demand.choice.subgroups:
+        """Those that must end. Other members or subgroups may start after fewer have ended."""
+        if len(found) < 2 or demand.choice is None:
             return found
         trials = Trials(self._trial_problems, FeasibilityOracle(self._answers, _LIMITS))
         for holder in found[::-1]:
@@ -316,6 +319,8 @@ def _impossible(case: Case) -> Diagnosis:
             return too_few_volumes(case.demand, rule)
         if is_about_devices(rule):
             return diagnoses.above_cluster(case)
+        if rule.words is not None:
+            return limit_diagnoses.plugin_limit(case, rule.words, is_empty=True)
         return above_limit_of_shared_claims(case, rule) or limit_diagnoses.above_queue_limit(case, rule)
     if case.facts.obstacle is Obstacle.AFFINITY:
         return diagnoses.above_rule(case, _affinity(case)[1])
@@ -331,9 +336,8 @@ def _waiting(case: Case) -> Diagnosis:
     if is_about_devices(rule):
         return diagnoses.insufficient(case)
     if isinstance(rule, Budget):
-        cells = case.session.cells.named_by(rule.name)
-        if cells:
-            return diagnoses.cells_reserved(case, cells)
+        if rule.words is not None:
+            return limit_diagnoses.plugin_limit(case, rule.words, is_empty=False)
         return limit_of_shared_claims(case, rule) or limit_diagnoses.queue_limit(case, rule)
     if case.facts.obstacle is Obstacle.AFFINITY:
         return diagnoses.pod_affinity(case, *_affinity(case))

@@ -11,7 +11,7 @@ from phalanx.actions.nodes.resource_projection import volume_amounts
 from phalanx.framework.session import Session
 from phalanx.model.reasons import Evidence, Objection, Reason
 from phalanx.model.rules import Budget, Rule
-from phalanx.model.static_volumes import is_volume_amount
+from phalanx.model.supplies.storage import is_volume_amount
 
 _MORE: Final = "Create more PersistentVolumes, or wait until other claims release some"
 
@@ -74,7 +74,7 @@ def _needed(demand: Demand, rule: Budget) -> Iterable[tuple[str, int]]:
     """What the fewest pods of the demand use of what the rule bounds."""
     total: Counter[str] = Counter()
     for batch in demand.batches:
-        for name, amount in batch.pods[0].shape.host_ports:
+        for name, amount in batch.pods[0].shape.supplied:
             if name in rule.remaining:
                 total[name] += amount * batch.minimum
     return sorted(total.items())

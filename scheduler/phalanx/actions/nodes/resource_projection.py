@@ -1,4 +1,4 @@
-"""Project GPU shares, NUMA zones and ports to node amounts that add up: the solver knows no parts of nodes.
+"""Project GPU shares, NUMA zones and supplies to amounts that add up: the solver knows no parts of nodes.
 
 GPU shares. Pods with equal shares fit the devices of a node as often as the share fits each device, so the
 free amount is that number times the share. If shares differ and each is a multiple of the next smaller one,
@@ -15,7 +15,7 @@ feasible node. Pods of one kind are counted exactly, as far as zones are known.
 Devices of claims. See `device_projection`. What queues are charged for them is projected too
 (`charge_projection`).
 
-Ports. Every node offers the same of each port, so nodes do not list it; the projection adds it.
+Supplies. Every node offers the same of each, so nodes do not list it; the projection adds it.
 
 Volumes. What a node has of volumes that exist already, and of space for new ones, is known to the session.
 """
@@ -43,12 +43,12 @@ from phalanx.model.gpu_shares import (
     share_of,
     share_on_node,
 )
-from phalanx.model.host_ports import offered, ports_of, with_ports
 from phalanx.model.names import NodeName
 from phalanx.model.nodes import Node, NodeState, Numa, ZoneLayout
 from phalanx.model.numa import ZoneCapacity, displaced, is_numa_resource
 from phalanx.model.pods import Pod
 from phalanx.model.resources import Resources
+from phalanx.model.supplies.known import supplied_of, with_offered, with_supplied
 
 SHARE_UNITS: Final = f"{GPU_SHARE} in units of "
 """The prefix of the amounts for larger sizes."""
@@ -209,8 +209,8 @@ class ResourceProjection(Struct, frozen=True):
 
     shares: ShareProjection | None
     zones: ZoneProjection | None
-    ports: tuple[str, ...] = ()
-    """The ports of these pods: nodes do not list what they offer of them."""
+    supplied: tuple[str, ...] = ()
+    """The resources of supplies that these pods use: nodes do not list what they offer of them."""
     volumes: VolumeAmounts | None = None
     devices: DeviceProjection | None = None
     charges: ChargeProjection | None = None
@@ -219,12 +219,12 @@ class ResourceProjection(Struct, frozen=True):
     def are_plain(self) -> bool:
         """Whether no projection is needed."""
         parts = (self.shares, self.zones, self.volumes, self.devices, self.charges)
-        return not self.ports and all(part is None for part in parts)
+        return not self.supplied and all(part is None for part in parts)
 
     def asked(self, pods: Sequence[Pod]) -> list[Resources]:
         """The projected requests of these pods."""
         shares, zones = self.shares, self.zones
-        asked = [with_ports(pod.shape) for pod in pods]
+        asked = [with_supplied(pod.shape) for pod in pods]
         if shares is not None:
             asked = [shares.request(requests) for requests in asked]
         if zones is not None:
@@ -243,7 +243,7 @@ class ResourceProjection(Struct, frozen=True):
 
     def of_node(self, session: Session, state: NodeState, free: Resources) -> Resources:
         """The projection of these free amounts of a node."""
-        found = offered(free, self.ports)
+        found = with_offered(free, self.supplied)
         if self.volumes is not None:
             found = {**found, **self.volumes.on(state.node.name)}
         found = found if self.shares is None else self.shares.free(state, found)
@@ -255,12 +255,12 @@ class ResourceProjection(Struct, frozen=True):
 def projection_for(session: Session, pods: Sequence[Pod], most: Sequence[int]) -> ResourceProjection:
     """The projection for these pods, one of each kind that is placed together. `most`: a node gets at most so
     many of each."""
-    ports = ports_of(pod.shape for pod in pods)
+    supplied = supplied_of(pod.shape for pod in pods)
     devices = device_projection(session, pods, most)
     volumes = volume_amounts(session, pods)
     shares, zones = share_projection(pods), zone_projection(session, pods)
     return ResourceProjection(
-        shares, zones, ports, volumes=volumes, devices=devices, charges=charge_projection(pods)
+        shares, zones, supplied, volumes=volumes, devices=devices, charges=charge_projection(pods)
     )
 
 

@@ -21,10 +21,10 @@ from phalanx.actions.preemption.victims import Victim
 from phalanx.framework.evictions import QueueEvictionLimit
 from phalanx.framework.session import Session
 from phalanx.framework.volume_supply import VolumeAmounts
-from phalanx.model.host_ports import is_host_port, offered, with_ports
 from phalanx.model.names import GangId, NodeName
 from phalanx.model.resources import Resources
 from phalanx.model.rules import Budget
+from phalanx.model.supplies.known import supply_of, with_offered, with_supplied
 from phalanx.solver.preemption.capacity import pods_that_fit
 from phalanx.solver.preemption.problem import (
     EvictionLimit,
@@ -65,7 +65,7 @@ def problem_of(
     constraints = constraints_of(session, demand.gang)
     pods = [batch.pods[0] for batch in demand.batches]
     charges = charge_projection(pods) or NO_CHARGES
-    asked = [charges.request(pod, with_ports(pod.shape)) for pod in pods]
+    asked = [charges.request(pod, with_supplied(pod.shape)) for pod in pods]
     resources = asked_for(asked)
     wants = tuple(
         PodDemand(request, len(batch.pods))
@@ -73,7 +73,7 @@ def problem_of(
     )
     freed = _freed_by_all(victims, resources, charges)
     rejected = _rejected(session, demand, victims if with_unblocked_nodes else ())
-    offers = _Offers(session, tuple(filter(is_host_port, resources)), volume_amounts(session, pods), charges)
+    offers = _Offers(session, tuple(filter(supply_of, resources)), volume_amounts(session, pods), charges)
     nodes, names = _target_nodes(session, constraints, wants, resources, freed, rejected, offers)
     index = {name: position for position, name in enumerate(names)}
     requires = required_units(victims)
@@ -120,13 +120,13 @@ class _Offers(Struct, frozen=True):
     """What nodes offer to certain pods."""
 
     session: Session
-    ports: tuple[str, ...]
+    supplied: tuple[str, ...]
     volumes: VolumeAmounts | None
     charges: ChargeProjection
 
     def free(self, node: NodeName) -> Resources:
         """The free amounts of a node."""
-        amounts = self.charges.free(offered(self.session.free(node), self.ports))
+        amounts = self.charges.free(with_offered(self.session.free(node), self.supplied))
         return amounts if self.volumes is None else {**amounts, **self.volumes.on(node)}
 
 

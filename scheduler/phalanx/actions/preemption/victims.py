@@ -249,7 +249,7 @@ def usage_of_pods(pods: Sequence[Pod], session: Session) -> tuple[Usage, Usage]:
     assigned = [AssignedPod(pod, pod.node, pod.device) for pod in pods if pod.node is not None]
     booked = usage_of([each for each in assigned if _is_ours(each.pod, session)])
     plain = not session.facts.numa_layouts and not any(
-        each.pod.shape.host_ports or each.pod.charges or requests_share(each.pod.shape.requests)
+        each.pod.shape.supplied or each.pod.charges or requests_share(each.pod.shape.requests)
         for each in assigned
     )
     if plain and all(_is_ours(each.pod, session) for each in assigned):

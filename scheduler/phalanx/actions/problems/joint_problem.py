@@ -30,7 +30,7 @@ from phalanx.model.names import GangId, NodeName, PodUid, ShapeKey
 from phalanx.model.pods import Device, Pod
 from phalanx.model.resources import Resources, add
 from phalanx.model.rules import AffinityRule, Budget, OtherTopologyRule, PodPairs, Rule
-from phalanx.model.static_volumes import is_volume_amount
+from phalanx.model.supplies.storage import is_volume_amount
 from phalanx.solver.joint.problem import GangDemand, GangRole, JointAssignment, JointProblem, PodClass
 from phalanx.solver.problem import Assignment
 

@@ -21,7 +21,6 @@ from phalanx.actions.nodes.pod_capacity import Vector
 from phalanx.framework.mixed_devices import Division
 from phalanx.framework.session import Session
 from phalanx.model.gpu_shares import Devices
-from phalanx.model.host_ports import has_ports
 from phalanx.model.names import NodeName
 from phalanx.model.pods import Assignments, Pod
 from phalanx.model.queues import Objective
@@ -35,6 +34,7 @@ from phalanx.model.rules import (
     SameDomain,
     Traffic,
 )
+from phalanx.model.supplies.known import is_alone_on_node
 from phalanx.solver.problem import NodeClass, PlacementProblem, RoleDemand
 
 
@@ -180,7 +180,7 @@ class ProblemBuilder:
 
         A bound lets demands of different sizes share a class table.
         """
-        if has_ports(pod.shape):
+        if is_alone_on_node(pod.shape):
             return 1
         largest = self._session.facts.largest_allocatable if self._may_grow else self._session.largest_free
         needs = pod.shape.requests.items()

@@ -273,7 +273,7 @@ def _assignments_of(composition: GangComposition, session: Session) -> Iterator[
         for member in members if node in session.nodes else ():
             is_plain = not (
                 requests_share(member.shape.requests)
-                or member.shape.host_ports
+                or member.shape.supplied
                 or (member.shape.device_slot and member.claims is None)
                 or (session.facts.numa_layouts and member.shape.numa)
             )

@@ -43,11 +43,11 @@ from phalanx.framework.session import Session
 from phalanx.framework.statement import Statement, Usage
 from phalanx.limits import EXPLANATION_DETERMINISTIC_LIMIT
 from phalanx.model.gpu_shares import total_usage
-from phalanx.model.host_ports import offered_of
 from phalanx.model.names import NodeName
 from phalanx.model.numa import is_numa_resource
 from phalanx.model.resources import NONE, Resources, add
 from phalanx.model.rules import Budget
+from phalanx.model.supplies.known import offered_of
 from phalanx.solver.answer_cache import AnswerCache
 from phalanx.solver.infeasibility.feasibility import FeasibilityOracle, feasibility_problem
 from phalanx.solver.problem import Assignment, Placed, SolveLimits

@@ -4,8 +4,8 @@ from msgspec import Struct
 
 from phalanx.limits import ATTACHED_VOLUMES_MAX
 from phalanx.model.api.storage import CSINode, VolumeAttachment
-from phalanx.model.attach_limits import InstalledDriver, NodeDrivers
 from phalanx.model.names import NodeName
+from phalanx.model.supplies.attach_limits import InstalledDriver, NodeDrivers
 
 
 class Attachment(Struct, frozen=True, gc=False):

@@ -11,9 +11,7 @@ from msgspec.msgpack import Encoder
 
 from phalanx.limits import POD_REQUEST_MAX
 from phalanx.model.api import core
-from phalanx.model.conversion.disks import read_disks
 from phalanx.model.conversion.extended_resources import read_extended
-from phalanx.model.conversion.host_ports import read_host_ports
 from phalanx.model.conversion.images import read_pod_images
 from phalanx.model.conversion.metadata import PER_POD_LABELS
 from phalanx.model.conversion.node_features import required_features
@@ -36,6 +34,7 @@ from phalanx.model.names import ShapeKey
 from phalanx.model.pods import NO_LABELS, PodLabels, PodShape
 from phalanx.model.resources import PODS, Resources
 from phalanx.model.spread_defaults import DefaultConstraint
+from phalanx.model.supplies.known import read_supplies, what_supplies_read
 
 _REQUIRED: Final = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution"
@@ -134,7 +133,7 @@ def read_shape(pod: core.Pod, *, with_images: bool = False) -> PodShape:
         preferred_spread=preferred_spread,
         preferred_pod_terms=read_preferred_pod_terms(affinity, pod.metadata, wrong),
         numa=read_numa_request(pod),
-        host_ports=read_host_ports(spec, wrong),
+        supplied=read_supplies(pod, wrong),
         node_features=required_features(spec),
         images=read_pod_images(spec) if with_images else (),
     )
@@ -170,7 +169,7 @@ def _what_shapes(pod: core.Pod) -> tuple[Any, ...]:
         spread,
         spec.tolerations,
         tuple(unnamed_claims(spec)) if spec.volumes else (),
-        read_disks(spec.volumes) if spec.volumes else (),
+        what_supplies_read(pod),
         spec.scheduling_group == _UNNAMED_GROUP,
         spec.workload_ref,
         spec.host_network,

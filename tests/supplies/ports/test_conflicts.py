@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 from phalanx.model.conversion.shapes import read_shape
-from phalanx.model.host_ports import fits_on, port_in_use, port_texts
 from phalanx.model.pods import PodShape
 from phalanx.model.resources import NONE, subtract
+from phalanx.model.supplies.known import fits_on, lacking, shortage, whole_texts
 
 from tests.model.written import pod
 
@@ -35,47 +35,49 @@ CONFLICTS = {(0, 0), (0, 1), (0, 2), (0, 3), (1, 1), (1, 2), (1, 3), (2, 2), (3,
 
 @pytest.mark.parametrize(("old", "new"), [*product(range(len(KINDS)), repeat=2)])
 def test_two_pods_conflict_if_they_share_a_port(old: int, new: int) -> None:
-    free = subtract({"pods": 10}, dict(KINDS[old][0].host_ports))
+    free = subtract({"pods": 10}, dict(KINDS[old][0].supplied))
     conflict = (min(old, new), max(old, new)) in CONFLICTS
     assert fits_on(KINDS[new][0], free) is not conflict
-    found = port_in_use(KINDS[new][0], free)
+    found = lacking(KINDS[new][0], free)
     assert (found is None) is not conflict
     if old == new and found is not None:
-        assert found == KINDS[new][1]
+        assert shortage(found) == f"{KINDS[new][1]} is in use"
 
 
 @pytest.mark.parametrize(("kind", "text"), KINDS)
 def test_a_port_is_named(kind: PodShape, text: str) -> None:
-    assert port_texts(dict(kind.host_ports)) == [text]
+    assert whole_texts(dict(kind.supplied)) == [text]
 
 
 def test_the_port_of_all_addresses_is_the_reason_and_not_the_address() -> None:
-    assert port_in_use(KINDS[2][0], subtract(NONE, dict(KINDS[0][0].host_ports))) == "port 80"
+    found = lacking(KINDS[2][0], subtract(NONE, dict(KINDS[0][0].supplied)))
+    assert found is not None
+    assert shortage(found) == "port 80 is in use"
 
 
 def test_a_port_of_all_addresses_includes_those_of_the_same_pod() -> None:
-    assert shape(port(), port(**FIRST), port(**SECOND)).host_ports == shape(port()).host_ports
-    assert shape(port(**FIRST), port(**FIRST)).host_ports == shape(port(**FIRST)).host_ports
+    assert shape(port(), port(**FIRST), port(**SECOND)).supplied == shape(port()).supplied
+    assert shape(port(**FIRST), port(**FIRST)).supplied == shape(port(**FIRST)).supplied
 
 
 def test_a_pod_may_have_a_port_of_two_addresses() -> None:
     both = shape(port(**FIRST), port(**SECOND))
     assert fits_on(both, {"pods": 1})
-    assert not fits_on(both, subtract({"pods": 1}, dict(shape(port(**SECOND)).host_ports)))
+    assert not fits_on(both, subtract({"pods": 1}, dict(shape(port(**SECOND)).supplied)))
 
 
 def test_ports_of_sidecars_count_and_those_of_init_containers_do_not() -> None:
     init = [{"name": "init", "ports": [port()]}]
     sidecar = [{**init[0], "restartPolicy": "Always"}]
-    assert not read_shape(pod(initContainers=init)).host_ports
-    assert read_shape(pod(initContainers=sidecar)).host_ports == shape(port()).host_ports
+    assert not read_shape(pod(initContainers=init)).supplied
+    assert read_shape(pod(initContainers=sidecar)).supplied == shape(port()).supplied
 
 
 def test_on_the_host_network_each_port_is_a_port_of_the_node() -> None:
     own = {"containerPort": 80}
-    assert not shape(own).host_ports
-    assert shape(own, hostNetwork=True).host_ports == shape(port()).host_ports
-    assert not shape(hostNetwork=True).host_ports
+    assert not shape(own).supplied
+    assert shape(own, hostNetwork=True).supplied == shape(port()).supplied
+    assert not shape(hostNetwork=True).supplied
 
 
 def test_too_many_ports_are_refused() -> None:
@@ -86,6 +88,6 @@ def test_too_many_ports_are_refused() -> None:
 
 
 def test_a_container_cannot_request_a_port_as_a_resource() -> None:
-    (name, _), *_ = shape(port()).host_ports
+    (name, _), *_ = shape(port()).supplied
     wrong = read_shape(pod(containers=[{"name": "main", "resources": {"requests": {name: 1}}}]))
     assert "cannot be requested in a container" in wrong.invalid[0]

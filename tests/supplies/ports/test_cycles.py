@@ -12,9 +12,10 @@ from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.session import Session
 from phalanx.framework.statement import DoesNotFit
 from phalanx.model.decisions import Certificate
-from phalanx.model.host_ports import ALL_ADDRESSES, Port, is_host_port
 from phalanx.model.names import NodeName
 from phalanx.model.reasons import Reason
+from phalanx.model.supplies.known import supply_of
+from phalanx.model.supplies.ports import ALL_ADDRESSES, Port
 
 from tests.builders import Scenario
 from tests.examples import holds
@@ -95,14 +96,14 @@ def test_queues_are_not_charged_for_ports() -> None:
         statement.place(gang=gang, assignments=[(NodeName("a-1"), gang.members)], cause="", certificate=PROOF)
     charged = [name for amounts in session.ledger.amounts.values() for name in amounts]
     assert charged
-    assert not any(map(is_host_port, charged))
-    assert any(map(is_host_port, session.free(NodeName("a-1"))))
+    assert not any(map(supply_of, charged))
+    assert any(map(supply_of, session.free(NodeName("a-1"))))
 
 
 def test_held_capacity_is_charged_without_its_ports() -> None:
     members = Scenario().nodes("a", 1).gang("g", 1, on=["a-0"], ports=[WEB]).members("g")
     used = usage_of(assigned_pods(members), with_devices=True)
-    assert any(map(is_host_port, used[NodeName("a-0")]))
+    assert any(map(supply_of, used[NodeName("a-0")]))
     assert charged(used) == {"a-0": members[0].shape.requests}
 
 

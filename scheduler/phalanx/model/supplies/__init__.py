@@ -1,0 +1,1 @@
+"""What nodes offer without listing it, one module for each kind: ports, disks, volumes."""

@@ -1,0 +1,120 @@
+"""All supplies, and what pods use of them together.
+
+Another distribution brings its own with an entry point of the group `phalanx.supplies`: docs/plugins.md.
+"""
+
+from collections.abc import Collection, Hashable, Iterable, Mapping
+from functools import cache
+from importlib.metadata import entry_points
+from typing import Final
+
+from phalanx.model.api import core
+from phalanx.model.pods import PodShape
+from phalanx.model.resources import Resources, fits
+from phalanx.model.supplies.attach_limits import ATTACH_LIMITS
+from phalanx.model.supplies.disks import Disks
+from phalanx.model.supplies.ports import Ports
+from phalanx.model.supplies.storage import STATIC_VOLUMES, VOLUME_SPACE
+from phalanx.model.supplies.supply import Supply
+
+ENTRY_POINT_GROUP: Final = "phalanx.supplies"
+
+_BUILT_IN: Final[tuple[Supply, ...]] = (Ports(), Disks(), ATTACH_LIMITS, STATIC_VOLUMES, VOLUME_SPACE)
+
+
+@cache
+def supplies() -> Mapping[str, Supply]:
+    """By name. Raises ValueError if two have the same name."""
+    installed = sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda entry: entry.name)
+    found: dict[str, Supply] = {}
+    for supply in (*_BUILT_IN, *(entry.load()() for entry in installed)):
+        if supply.name in found:
+            raise ValueError(f"two installed supplies have the name {supply.name!r}")
+        found[supply.name] = supply
+    return found
+
+
+def supply_of(resource: str) -> Supply | None:
+    """The supply of a resource; None if nodes list it."""
+    name, bracket, _ = resource.partition("[")
+    return supplies().get(name) if bracket else None
+
+
+def read_supplies(pod: core.Pod, wrong: list[str]) -> tuple[tuple[str, int], ...]:
+    """What a pod uses of all supplies, sorted by resource. Errors are appended to `wrong`."""
+    used: dict[str, int] = {}
+    for supply in supplies().values():
+        used.update(supply.requests(pod, wrong))
+    return tuple(sorted(used.items()))
+
+
+def what_supplies_read(pod: core.Pod) -> tuple[Hashable, ...]:
+    """Equal for pods that use the same of all supplies, if their containers and `hostNetwork` are equal."""
+    return tuple([supply.reads(pod) for supply in _readers()])
+
+
+@cache
+def _readers() -> tuple[Supply, ...]:
+    return tuple(supply for supply in supplies().values() if type(supply).reads is not Supply.reads)
+
+
+def offered_of(resource: str) -> int:
+    """What every node offers of a resource that it does not list: 0 unless it is of a supply."""
+    supply = supply_of(resource)
+    return 0 if supply is None else supply.offered(resource)
+
+
+def supplied_of(shapes: Iterable[PodShape]) -> tuple[str, ...]:
+    """The resources of supplies that these pods use, each once."""
+    return tuple(dict.fromkeys(name for shape in shapes for name, _ in shape.supplied))
+
+
+def with_offered(free: Resources, resources: Collection[str]) -> Resources:
+    """Free amounts of a node, with those of these resources. The same mapping if there are none."""
+    if not resources:
+        return free
+    return {**free, **{name: free.get(name, 0) + offered_of(name) for name in resources}}
+
+
+def with_supplied(shape: PodShape) -> Resources:
+    """The requests of a pod, with what it uses of supplies."""
+    return {**shape.requests, **dict(shape.supplied)} if shape.supplied else shape.requests
+
+
+def is_alone_on_node(shape: PodShape) -> bool:
+    """Whether a node has enough for one such pod only, since each uses all of something."""
+    return any(2 * amount > offered_of(name) for name, amount in shape.supplied)
+
+
+def fits_on(shape: PodShape, free: Resources) -> bool:
+    """Whether the requests of one pod, and what it uses of supplies, fit these free amounts of a node."""
+    return fits(shape.requests, free) and lacking(shape, free) is None
+
+
+def lacking(shape: PodShape, free: Resources) -> str | None:
+    """The first resource of a supply of which a node has too little for the pod; None if all fit.
+
+    Of a port of one address, the address is named only if it is the reason.
+    """
+    for name, amount in reversed(shape.supplied):
+        if free.get(name, 0) + offered_of(name) < amount:
+            return name
+    return None
+
+
+def shortage(resource: str) -> str:
+    """Why a pod does not get what it needs of a resource of a supply."""
+    supply = supply_of(resource)
+    assert supply is not None, f"{resource} is of no supply"
+    return supply.shortage(resource)
+
+
+def whole_texts(used: Resources) -> list[str]:
+    """The resources of supplies of which all is used, as text. A port of some addresses is shown once for
+    each of them."""
+    shown = [(supply_of(name), name, amount) for name, amount in used.items()]
+    return [
+        supply.text(name)
+        for supply, name, amount in shown
+        if supply is not None and amount >= supply.offered(name)
+    ]
