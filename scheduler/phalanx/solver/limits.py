@@ -57,9 +57,9 @@ takes as much memory as its placement: 100 kB for a gang on 1,000 nodes, otherwi
 EXPLANATION_EFFORT_PART: Final = 0.1
 """Fraction of the deterministic time of an explanation for each of its solves."""
 
-JOINT_VALUE_PART: Final = 0.75
-"""Fraction of the deterministic time of joint admission for the value of the admitted gangs. The rest is for
-few domains."""
+JOINT_FEWEST_PART: Final = 0.25
+"""Fraction of the deterministic time of joint admission that may be spent in addition to put the chosen gangs
+into few domains."""
 
 JOINT_PAIRS_MAX: Final = 1 << 15
 """Pairs of a rule and a domain in the joint model: 80 gangs that require one of 400 racks. Building it takes

@@ -20,7 +20,7 @@ from phalanx.solver.counting.model import CountingModel, solution
 from phalanx.solver.counting.node_groups import groups_of
 from phalanx.solver.cp_sat import ROUNDING, one_worker
 from phalanx.solver.joint.arrays import DomainRule, JointArrays, RoleSet
-from phalanx.solver.limits import JOINT_FEWEST_PAIRS_MAX, JOINT_PAIRS_MAX, JOINT_VALUE_PART, MODEL_SUM_MAX
+from phalanx.solver.limits import JOINT_FEWEST_PAIRS_MAX, JOINT_FEWEST_PART, JOINT_PAIRS_MAX, MODEL_SUM_MAX
 
 Inside = tuple[int, int]
 """A domain and a pod class."""
@@ -59,7 +59,7 @@ def most_valuable(arrays: JointArrays, *, above: int, effort: float) -> JointRes
     value = model.total(values, model.admitted)
     model.cp.add(value > above)
     model.cp.maximize(value)
-    solver = _solver(arrays, effort * JOINT_VALUE_PART)
+    solver = _solver(arrays, effort)
     status = solver.solve(model.cp)
     if status == cp_model.MODEL_INVALID:
         raise AssertionError(model.cp.validate())
@@ -67,11 +67,8 @@ def most_valuable(arrays: JointArrays, *, above: int, effort: float) -> JointRes
         return JointResult(None, above)
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return JointResult(None, sum(values))
-    best = model.solution(solver)
-    left = effort - solver.deterministic_time
-    return JointResult(
-        _in_few_domains(arrays, best, effort=left), math.floor(solver.best_objective_bound + ROUNDING)
-    )
+    best = _in_few_domains(arrays, model.solution(solver), effort=effort * JOINT_FEWEST_PART)
+    return JointResult(best, math.floor(solver.best_objective_bound + ROUNDING))
 
 
 def _in_few_domains(arrays: JointArrays, best: Solution, *, effort: float) -> Solution:
