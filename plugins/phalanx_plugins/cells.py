@@ -4,13 +4,17 @@ Each cycle chooses the domains again, as many as are guaranteed. It prefers doma
 pods already, and takes no domain in which another queue has pods. Running pods are never evicted for a cell.
 """
 
-from phalanx.framework.nodes.cells import cell_rule_name
+from collections.abc import Sequence
+
+from phalanx.framework.nodes.cells import ReservedCell
 from phalanx.framework.plugin import Plugin
 from phalanx.framework.view import SessionView
+from phalanx.model import named_parts
 from phalanx.model.gangs import Gang
-from phalanx.model.names import NodeName, QueueName
+from phalanx.model.names import QueueName
+from phalanx.model.reasons import Evidence, Reason
 from phalanx.model.resources import PODS
-from phalanx.model.rules import Budget, Rule
+from phalanx.model.rules import Budget, Rule, RuleWords
 
 
 class Cells(Plugin):
@@ -23,10 +27,26 @@ class Cells(Plugin):
         """One rule per queue with cells that the gang may not use."""
         if not view.cells.cells:
             return ()
-        closed: dict[QueueName, frozenset[NodeName]] = {}
+        closed: dict[QueueName, list[ReservedCell]] = {}
         for cell in view.cells.closed_to([queue.name for queue in view.queues.path(gang.queue)]):
-            closed[cell.queue] = closed.get(cell.queue, frozenset()) | cell.nodes
+            closed.setdefault(cell.queue, []).append(cell)
         return tuple(
-            Budget(name=cell_rule_name(queue), remaining={PODS: 0}, nodes=nodes)
-            for queue, nodes in closed.items()
+            Budget(
+                name=f"cells of queue {queue}",
+                remaining={PODS: 0},
+                nodes=frozenset().union(*(cell.nodes for cell in cells)),
+                words=_words(queue, cells),
+            )
+            for queue, cells in closed.items()
         )
+
+
+def _words(queue: QueueName, cells: Sequence[ReservedCell]) -> RuleWords:
+    domains = [f"{cell.level} {named_parts.domain(cell.domain)}" for cell in cells]
+    return RuleWords(
+        message=f"free capacity is in cells reserved for queue {queue}: {', '.join(domains)}",
+        next_step="Wait for free capacity elsewhere, or submit to a queue with guaranteed cells",
+        evidence=tuple(Evidence(domain, f"is reserved for queue {queue}") for domain in domains),
+        reason=Reason.CELLS_RESERVED,
+        above=Reason.CELLS_RESERVED,
+    )

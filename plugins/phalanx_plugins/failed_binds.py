@@ -27,9 +27,11 @@ class FailedBinds(Plugin):
         until, pod = max(holds, key=lambda entry: entry[0], default=(now, None))
         if pod is None or pod.bind_backoff is None or until <= now:
             return None
+        failures = pod.bind_backoff.failures
+        times = "once" if failures == 1 else f"{failures} times"
         return Objection(
             reason=Reason.BACKOFF_AFTER_FAILURE,
-            message=f"binding pod {pod} failed {pod.bind_backoff.failures} times: {pod.bind_backoff.why}",
+            message=f"binding pod {pod} failed {times}: {pod.bind_backoff.why}",
             next_step="Wait for the next attempt; if it fails again, fix what rejects the bind",
             until=min(end for end, _ in holds if end > now),
         )

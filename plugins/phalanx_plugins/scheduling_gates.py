@@ -24,9 +24,10 @@ class SchedulingGates(Plugin):
         gated = sum(1 for pod in waiting if pod.gated)
         if not gated or (gated < len(waiting) and not _lacks_gated_ones(gang, waiting)):
             return None
+        verb = "has" if gated == 1 else "have"
         return Objection(
             reason=Reason.SCHEDULING_GATED,
-            message=f"{gated} of {len(waiting)} waiting pods have scheduling gates",
+            message=f"{gated} of {len(waiting)} waiting pods {verb} scheduling gates",
             next_step="Remove spec.schedulingGates from the pods; usually their controller does",
         )
 

@@ -66,7 +66,8 @@ class Engine:
         snapshot = overdue.restored(snapshot)
         backlog = self.backlogs.begin(snapshot)
         gangs = self.backlogs.visible_gangs(backlog)
-        session = Session(snapshot, self.config, cache=self.session_cache, gangs=gangs)
+        behind = backlog.equal_gangs_behind()
+        session = Session(snapshot, self.config, cache=self.session_cache, gangs=gangs, behind=behind)
         cycle = Cycle(session, backlog, self.class_tables, self.answers)
         laps.end("open")
         for step in self._steps:

@@ -69,7 +69,7 @@ def test_running_pods_are_not_evicted_and_unmet_cells_are_reported() -> None:
     unmet_guarantees = [problem.message for problem in decided.result.queues["research"].unmet_guarantees]
     assert unmet_guarantees == [
         "spec.cells[tor]: the default topology has no level tor",
-        "spec.cells[rack]: 1 of 2 are reserved; others use or reserve the rest",
+        "spec.cells[rack]: 1 of 2 is reserved; others use or reserve the rest",
     ]
 
 

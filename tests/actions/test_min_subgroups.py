@@ -94,7 +94,7 @@ def test_members_in_no_subgroup_count_and_go_before_another_subgroup() -> None:
 def test_too_few_complete_subgroups_are_reported() -> None:
     found = demands_of(gang({"a": 2, "b": 1, "c": 1}, minMember=5, minSubGroups=2, subGroups=THREE))
     assert isinstance(found, Objection)
-    assert found.message == ("1 of 2 required subgroups are complete; subgroup b needs 2 more pods, 1 waits")
+    assert found.message == ("1 of 2 required subgroups is complete; subgroup b needs 2 more pods, 1 waits")
     assert "lower minSubGroups" in found.next_step
 
 

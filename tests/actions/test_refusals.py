@@ -77,6 +77,11 @@ def test_more_free_capacity_helps_only_gangs_that_fit_the_empty_cluster() -> Non
     assert first.nodes("m", 1, gpu=2, within="r").decide().result.stats.gangs_tried == 2
 
 
+def test_a_gang_that_is_tried_again_in_a_cycle_counts_once() -> None:
+    scenario = Scenario().nodes("a", 2, gpu=1).gang("g", 2, gpu=1, bound=1, on=["a-0"]).role("g", 3, gpu=1)
+    assert scenario.decide().result.stats.gangs_tried == 1
+
+
 def test_a_status_write_causes_no_retry() -> None:
     scenario = full()
     scenario.take(scenario.decide()).change("g", resource_version="2")

@@ -96,7 +96,7 @@ def test_members_without_a_controller_stay_and_the_others_are_evicted() -> None:
     result = scenario.decide()
     assert result.evicted() == ["g-1"]
     assert result.reasons() == {"g": Reason.UNMANAGED_PODS}
-    assert "1 without controller" in result.verdict("g").message
+    assert "1 pod without controller remains" in result.verdict("g").message
 
 
 def test_no_member_is_evicted_while_the_outcome_of_a_bind_is_unknown() -> None:

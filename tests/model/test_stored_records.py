@@ -50,6 +50,7 @@ records = st.builds(
         before=st.lists(st.just("0f4a4c2b6d8e9f10"), min_size=1, max_size=3).map(tuple),
         is_start=st.booleans(),
     ),
+    evicting=st.integers(0, 9),
 )
 contents = st.dictionaries(
     st.sampled_from(NAMESPACES),

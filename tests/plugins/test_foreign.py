@@ -120,6 +120,26 @@ def test_a_filter_by_annotation_changes_where_pods_go(tmp_path: Path, installed:
     assert placed(tmp_path, installed, objects, "node-pool") == {"first": "b", "second": "a"}
 
 
+def test_a_rule_that_caps_racks_explains_itself(tmp_path: Path, installed: Path) -> None:
+    objects = [node("a", "blue"), node("b", "blue"), node("c", "blue")]
+    for index, each in enumerate(objects):
+        each["metadata"]["labels"]["acme.example/rack"] = str(index // 2)
+    group, first = job("g", created="2026-01-01T00:00:00Z", estimate="1h", pool="blue")
+    group["spec"]["minMember"] = 5
+    pods = [json.loads(json.dumps(first)) for _ in range(5)]
+    for index, pod in enumerate(pods):
+        pod["metadata"] |= {"name": f"g-{index}", "uid": f"g-{index}"}
+        pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "1"
+    content = {"apiVersion": "v1", "kind": "List", "items": [*objects, group, *pods]}
+    (tmp_path / "objects.json").write_text(json.dumps(content))
+    assert not decided(tmp_path, installed)["cycles"][0]["verdicts"]
+    (verdict,) = decided(tmp_path, installed, "rack-cap")["cycles"][0]["verdicts"]
+    assert verdict["reason"] == "AbovePluginLimit"
+    assert verdict["message"] == (
+        "4 of 5 pods fit the empty cluster; at most 2 pods of a gang run in each rack"
+    )
+
+
 def test_a_foreign_plugin_is_off_until_the_configuration_names_it(tmp_path: Path, installed: Path) -> None:
     (tmp_path / "objects.json").write_text(json.dumps(node("a", "blue")))
     with pytest.raises(AssertionError, match=r"there is no plugin closed; known are .*closed-until.*drf"):

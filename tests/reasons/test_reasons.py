@@ -8,12 +8,15 @@ import pytest
 from msgspec.structs import replace
 from phalanx.actions.explanations import explainer
 from phalanx.actions.limits import CYCLE_EXPLANATIONS_MAX
+from phalanx.framework.config import PluginConfig, SchedulerConfig
+from phalanx.framework.plugin import Plugin
 from phalanx.framework.view import SessionView
 from phalanx.limits import CAPACITY_HOLD_MS, PARTIAL_GANG_GRACE_MS
 from phalanx.model.api.pod_groups import Disruption, Recovery, RecoveryMode, Runtime, TopologyRequest
 from phalanx.model.conversion.shapes import shape_of_requests
 from phalanx.model.devices.cluster import ClusterDevices
 from phalanx.model.gangs import Gang, RoleSpec, SubgroupSpec
+from phalanx.model.names import NodeName
 from phalanx.model.nodes import TOPOLOGY_UNKNOWN, Taint, TaintEffect
 from phalanx.model.pods import (
     BindBackoff,
@@ -26,10 +29,12 @@ from phalanx.model.pods import (
 )
 from phalanx.model.queues import Backfill, Cell, Flavor, Ordering, QueueState
 from phalanx.model.reasons import Category, Evidence, Objection, Reason, Verdict
-from phalanx.model.resources import GPU
+from phalanx.model.resources import GPU, PODS
+from phalanx.model.rules import Budget, Rule, RuleWords
 from phalanx_plugins.queue_state import QueueStates
 
 from tests.builders import Scenario, term
+from tests.plugins.installed import installed
 
 FOUND_WHILE_READING: Final = (
     Reason.POD_GROUP_NOT_FOUND,
@@ -531,6 +536,36 @@ def test_cells_reserved() -> None:
     found = verdict(scenario.gang("g", 1, gpu=8))
     assert found.reason is Reason.CELLS_RESERVED
     assert "in cells reserved for queue q: rack r1" in found.message
+
+
+class RackCap(Plugin):
+    """One pod of each gang in each rack."""
+
+    name = "rack-cap"
+
+    def rules(self, gang: Gang, view: SessionView) -> tuple[Rule, ...]:
+        words = RuleWords("one pod of a gang runs in each rack", "Add a rack")
+        racks = [frozenset(map(NodeName, nodes)) for nodes in (("n-0", "n-1"), ("m-0", "m-1"))]
+        return tuple(Budget(str(n), {PODS: 1}, nodes, words=words) for n, nodes in enumerate(racks))
+
+
+RACK_CAP: Final = SchedulerConfig(plugins=(PluginConfig("rack-cap"),))
+
+
+def test_plugin_limit() -> None:
+    scenario = racks().gang("run", 2, gpu=8, on=["m-0", "m-1"]).gang("g", 2, gpu=1)
+    with installed(rack_cap=RackCap):
+        found = scenario.decide(RACK_CAP).verdict("g")
+    assert found.reason is Reason.PLUGIN_LIMIT
+    assert found.message == "1 of 2 pods fit now; one pod of a gang runs in each rack"
+
+
+def test_above_plugin_limit() -> None:
+    with installed(rack_cap=RackCap):
+        found = racks().gang("g", 3, gpu=1).decide(RACK_CAP).verdict("g")
+    assert found.reason is Reason.ABOVE_PLUGIN_LIMIT
+    assert found.message == "2 of 3 pods fit the empty cluster; one pod of a gang runs in each rack"
+    assert found.next_step == "Lower minMember to 2"
 
 
 def test_would_delay_reservation() -> None:

@@ -1,31 +1,14 @@
 """A supply of another distribution, which an entry point brings: licences that each node has two of."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-LICENCES = """
-from phalanx.model.supplies.supply import Supply
-
-KEY = "example.com/licence"
-
-
-class Licences(Supply):
-    name = "licence"
-
-    def requests(self, pod, wrong):
-        wanted = pod.metadata.annotations.get(KEY)
-        return {self.resource(wanted): 1} if wanted else {}
-
-    def reads(self, pod):
-        return pod.metadata.annotations.get(KEY)
-
-    def offered(self, resource):
-        return 2
-"""
+LICENCES = Path(__file__).parents[1] / "plugins" / "foreign" / "licences.py"
 
 NODE = """
 kind: Node
@@ -43,7 +26,7 @@ apiVersion: v1
 metadata:
   name: %s
   labels: {scheduling.phalanx.dev/min-member: "3"}
-  annotations: {example.com/licence: %s}
+  annotations: {acme.example/licence: %s}
   ownerReferences: [{apiVersion: example.com/v1, kind: Run, name: run, uid: run, controller: true}]
 spec:
   schedulerName: phalanx
@@ -58,7 +41,7 @@ def installed(tmp_path: Path) -> Path:
     site = tmp_path / "site"
     info = site / "licences-1.dist-info"
     info.mkdir(parents=True)
-    (site / "licences.py").write_text(LICENCES)
+    shutil.copy(LICENCES, site)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: licences\nVersion: 1\n")
     (info / "entry_points.txt").write_text("[phalanx.supplies]\nlicences = licences:Licences\n")
     return site

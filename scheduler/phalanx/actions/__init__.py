@@ -1,1 +1,1 @@
-"""What a cycle does, step by step: each step is one execute(session). Its parts are in folders by subject."""
+"""What a cycle does, step by step: each step is a function `execute(cycle)`. Folders hold its parts."""

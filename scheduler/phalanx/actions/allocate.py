@@ -174,7 +174,7 @@ class _Attempts:
 
     def _solve(self, demand: Demand) -> None:
         """Place it without the nodes on which the gang failed, then the rest with them."""
-        self.outcome.tried += 1
+        self.outcome.tried.add(demand.gang.id)
         self._held_assignments.release_for(demand)
         rest: Demand | None = demand
         avoided = self._node_failures.nodes_to_avoid(demand.gang.id)

@@ -94,9 +94,11 @@ def _ask_for_cycles(cycle: Cycle, holds: CapacityHolds) -> None:
     for at in (holds.wake_at, session.health.wake_at, missed, backlog.next_wake):
         cycle.wake_at(at)
     cycle.is_complete &= backlog.is_complete and not backlog.is_outdated(cycle.retry_keys())
+    cycle.is_complete &= not backlog.has_equal_after(each.gang for each in session.placements)
     for reservation in cycle.outcome.reserved:
-        if reservation.start > now:
-            cycle.wake_at(reservation.start)
+        for at in (reservation.start, reservation.moves_from):
+            if at > now:
+                cycle.wake_at(at)
     for gang in cycle.outcome.blocked_gangs:
         cycle.wake_at(rank_changes_at(gang, session))
     cycle.wake_at(session.hooks.wake_at(now))
@@ -111,7 +113,7 @@ def _stats(cycle: Cycle) -> CycleStats:
     now, half_life = session.snapshot.now, session.config.tolerance.failure_half_life_ms
     placements = session.placements
     return CycleStats(
-        gangs_tried=outcome.tried,
+        gangs_tried=len(outcome.tried),
         gangs_placed=len({placement.gang for placement in placements}),
         pods_placed=sum(len(placement.binds) for placement in placements),
         solves=dict(sorted(outcome.solves.items())),

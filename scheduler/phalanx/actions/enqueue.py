@@ -14,6 +14,7 @@ from phalanx.actions.member_losses import MemberLosses, pending_restart
 from phalanx.actions.reservations import capacity_holds
 from phalanx.actions.reservations.held_assignments import charges_of
 from phalanx.framework.session import Session
+from phalanx.framework.states import GangState
 from phalanx.model import named_parts
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import GangComposition
@@ -54,6 +55,7 @@ def execute(cycle: Cycle) -> None:
         moved=moves.open,
         held=charges,
         more=partial(_more_demands, cycle),
+        equal=partial(_equal_demands, cycle),
     )
 
 
@@ -71,6 +73,17 @@ def _more_demands(cycle: Cycle, name: QueueName) -> list[Demand]:
         if demands:
             return demands
     return []
+
+
+def _equal_demands(cycle: Cycle, tried: Demand) -> list[Demand]:
+    """Demands of the next gangs that are equal to the gang of this demand, if that one was placed."""
+    if tried.stage is not Stage.START or cycle.session.gang_state(tried.gang) is not GangState.PLACED:
+        return []
+    gangs = cycle.backlog.equal_gangs_after(tried.gang)
+    if not gangs:
+        return []
+    cycle.session.add_gangs(gangs)
+    return list(_demands_of(cycle, [gang.id for gang in gangs]))
 
 
 def _demands(cycle: Cycle) -> Iterator[Demand]:

@@ -231,3 +231,10 @@ cycle looks at these gangs."""
 
 LET_IN_BEFORE_MAX: Final = 16
 """Gangs with reserved starts that the record of a gang names which was placed before them."""
+
+EQUAL_GANGS_TRIED: Final = 16
+"""Equal gangs of a long queue that a cycle looks at first, each in 0.3 ms; more when they are placed. As many
+as one cycle evicts for, and more than a queue has reservations."""
+
+EQUAL_GANG_MEMBERS_MAX: Final = 256
+"""Members of a gang that is compared with others: reading them takes 2 ms."""

@@ -57,7 +57,8 @@ class Outcome:
         """The reserved starts that gangs had before this cycle started them."""
         self.with_other_members: set[GangId] = set()
         """Gangs that started with other members or subgroups than the first ones."""
-        self.tried = 0
+        self.tried: set[GangId] = set()
+        """Gangs of which some demand was solved."""
         self.solves: Counter[str] = Counter()
         """Solves by backend."""
         self.errors: list[str] = []

@@ -76,7 +76,7 @@ def _unmanaged_verdict(gang: Gang, unmanaged: list[Pod]) -> Verdict:
         group=str(gang),
         reason=Reason.UNMANAGED_PODS,
         message=f"{_reached(gang)} hold nodes, the others do not fit; "
-        f"{len(unmanaged)} without controller {'remains' if len(unmanaged) == 1 else 'remain'}",
+        f"{formatting.pods(len(unmanaged))} without controller remain{'s' * (len(unmanaged) == 1)}",
         evidence=tuple(Evidence(str(pod), formatting.holds_node(pod)) for pod in unmanaged),
         next_step="Delete these pods to release their nodes, or free capacity for the missing members",
     )

@@ -136,7 +136,8 @@ def _no_level(cell: Cell) -> Objection:
 
 
 def _too_few(cell: Cell, kept: int) -> Objection:
+    verb = "is" if kept == 1 else "are"
     return Objection(
         Reason.QUEUE_INVALID,
-        f"spec.cells[{cell.level}]: {kept} of {cell.count} are reserved; others use or reserve the rest",
+        f"spec.cells[{cell.level}]: {kept} of {cell.count} {verb} reserved; others use or reserve the rest",
     )

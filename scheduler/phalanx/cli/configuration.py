@@ -12,7 +12,8 @@ def read_config(path: Path | None) -> SchedulerConfig:
     """Read the configuration; all defaults without a file. Raises BadInput, also for an unknown plugin."""
     checked = check(read_text(path) if path else "")
     if checked.config is None:
-        raise BadInput(*(f"{path}: {error}" for error in checked.errors))
+        where = path or "the default configuration"
+        raise BadInput(*(f"{where}: {error}" for error in checked.errors))
     return checked.config
 
 

@@ -97,10 +97,7 @@ class DeviceSupply:
             if kinds is not None and len(wanted) > 1:
                 left.update(self._of_kinds(wanted, kinds, nodes))
             if left:
-                place = (
-                    "" if nodes is None else f" on {len(nodes)} nodes such as {named_parts.node(min(nodes))}"
-                )
-                yield Budget(_BUDGET + place, remaining=left, nodes=nodes)
+                yield Budget(_BUDGET + _place(nodes), remaining=left, nodes=nodes)
 
     def _of_kinds(
         self, wanted: Sequence[Wanted], kinds: PlainKinds, nodes: frozenset[NodeName] | None
@@ -132,6 +129,13 @@ class DeviceSupply:
         return whole + sum(
             _shares(requests, each, matching.in_shares[each], now.uses(each)) for each in in_shares
         )
+
+
+def _place(nodes: frozenset[NodeName] | None) -> str:
+    if nodes is None:
+        return ""
+    first = named_parts.node(min(nodes))
+    return f" on node {first}" if len(nodes) == 1 else f" on {len(nodes)} nodes such as {first}"
 
 
 def _shares(requests: Sequence[Request], name: DeviceId, device: Device, uses: Sequence[DeviceUse]) -> int:

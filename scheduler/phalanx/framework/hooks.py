@@ -169,11 +169,7 @@ class Hooks:
     @cached_property
     def are_answers_lasting(self) -> bool:
         """Whether all plugins that may refuse a gang declare that their answers last."""
-        return all(
-            plugin.lasting_answers
-            for plugin in self._plugins
-            if any(overrides(type(plugin), hook) for hook in REFUSING_HOOKS)
-        )
+        return are_lasting(map(type, self._plugins))
 
     def objection(self, gang: Gang) -> Objection | None:
         """The first objection to trying this gang of the session; asked once."""
@@ -362,6 +358,12 @@ class Hooks:
 
 
 _LAST_GANG: Final = GangOrder(rank=LAST, key=LAST)
+
+
+def are_lasting(plugins: Iterable[type[Plugin]]) -> bool:
+    """Whether all of these plugins that may refuse a gang declare that their answers last."""
+    refusing = [each for each in plugins if any(overrides(each, hook) for hook in REFUSING_HOOKS)]
+    return all(plugin.lasting_answers for plugin in refusing)
 
 
 def _answer(plugin: Plugin, hook: str, *arguments: object) -> Any:

@@ -82,7 +82,8 @@ class Plugin(Declarations):
     no pods but those of the gang: they change only with the gang, its queues, nodes, topologies, namespaces,
     volumes, the configuration and the retry key, and at the time that the answer states.
 
-    Gangs that such answers refuse are not looked at again before, even if pods end."""
+    Gangs that such answers refuse are not looked at again before, even if pods end. In a long queue, equal
+    gangs of one namespace are not asked about one by one."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()

@@ -65,14 +65,16 @@ class Session:
         cache: SessionCache | None = None,
         ignore_faults: bool = False,
         gangs: Mapping[GangId, Gang] | None = None,
+        behind: Mapping[GangId, int] = MappingProxyType({}),
     ) -> None:
         """`cache` holds values of the last session. `ignore_faults`: treat all nodes as healthy.
 
-        `gangs`: the gangs of the snapshot that the cycle looks at; None for all.
+        `gangs`: the gangs of the snapshot that the cycle looks at; None for all. `behind`: by some of them,
+        how many equal gangs there are that the cycle does not look at.
         """
         self._cache = cache or SessionCache()
         self.snapshot = snapshot = self._cache.devices.with_extended(snapshot)
-        self.config = config
+        self.config, self.behind = config, behind
         self.cycle = snapshot.memory.cycle + 1
         plugins = load_plugins(config)
         overriders = self._cache.overriders(plugins)

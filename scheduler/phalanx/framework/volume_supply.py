@@ -343,10 +343,11 @@ def why_none_fits(volumes: Iterable[StaticVolume], wanted: WantedVolume) -> str:
     if not all(field for _, field in found):
         return ""
     last = max((field for _, field in found), key=_FIELDS.index)
-    return (
-        f"none of {len(found)} available PersistentVolumes of its StorageClass {wanted.storage_class} "
-        f"satisfies {last} {_shown(last, wanted)}"
-    )
+    of = f"of its StorageClass {wanted.storage_class}"
+    none = f"none of {len(found)} available PersistentVolumes {of} satisfies"
+    if len(found) == 1:
+        none = f"the only available PersistentVolume {of} does not satisfy"
+    return f"{none} {last} {_shown(last, wanted)}"
 
 
 _FIELDS: Final = (

@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 import structlog
 from msgspec import Struct
+from msgspec.structs import replace
 
 from phalanx.kube.binding import Resume
 from phalanx.kube.client import Patch
@@ -107,6 +108,12 @@ class RecordStore:
         namespace = self._document.namespace_of(gang)
         if namespace is not None:
             self.put(namespace, gang, record)
+
+    def keep_age(self, gang: GangId) -> None:
+        """Keep of the record of a gang what does not concern single members."""
+        record = self._document.get(gang)
+        if record is not None:
+            self.change(gang, replace(record, placed=(), let_in=None, evicting=0))
 
     def remove(self, gang: GangId) -> None:
         """Remove the record of a gang."""

@@ -180,13 +180,15 @@ class CycleStats(Struct, frozen=True):
     """Counts of one cycle, for logs and metrics."""
 
     gangs_tried: int = 0
+    """Gangs of which some demand was solved, each once."""
     gangs_placed: int = 0
     pods_placed: int = 0
     solves: Mapping[str, int] = {}
     """Number of solves by backend."""
 
     errors: tuple[str, ...] = ()
-    """Results of backends that failed the check and were dropped. They are bugs: logged and recorded."""
+    """Results of backends that failed the check and were dropped, and errors of plugins and of the scheduler
+    that were isolated. They are bugs: logged and recorded."""
 
     inconclusive: int = 0
     """Solves that found neither a placement nor a proof that there is none."""

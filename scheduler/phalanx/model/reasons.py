@@ -46,6 +46,8 @@ class Reason(StrEnum):
     BLOCKED_BY_QUEUE_HEAD = "BlockedByQueueHead"
     QUEUE_LIMIT = "QueueLimit"
     ABOVE_QUEUE_LIMIT = "AboveQueueLimit"
+    PLUGIN_LIMIT = "PluginLimit"
+    ABOVE_PLUGIN_LIMIT = "AbovePluginLimit"
     TOPOLOGY_NOT_FOUND = "TopologyNotFound"
     VOLUME_NOT_BOUND = "VolumeNotBound"
     RESOURCE_CLAIM_NOT_READY = "ResourceClaimNotReady"
@@ -94,13 +96,14 @@ _CATEGORIES = {
     Reason.UNMANAGED_PODS: Category.MISCONFIGURED,
     Reason.PLUGIN_ERROR: Category.MISCONFIGURED,
     Reason.ABOVE_QUEUE_LIMIT: Category.IMPOSSIBLE,
+    Reason.ABOVE_PLUGIN_LIMIT: Category.IMPOSSIBLE,
     Reason.NO_ELIGIBLE_NODE: Category.IMPOSSIBLE,
     Reason.ABOVE_CLUSTER_CAPACITY: Category.IMPOSSIBLE,
     Reason.ABOVE_DOMAIN_CAPACITY: Category.IMPOSSIBLE,
 }
 
 
-class Evidence(Struct, frozen=True):
+class Evidence(Struct, frozen=True, gc=False):
     """One fact behind a verdict: a subject and the finding about it."""
 
     subject: str
@@ -108,7 +111,7 @@ class Evidence(Struct, frozen=True):
     count: int = 1
 
 
-class ExpectedStart(Struct, frozen=True):
+class ExpectedStart(Struct, frozen=True, gc=False):
     """The expected start of a waiting gang, in milliseconds since the epoch, and its method."""
 
     at: int
@@ -117,7 +120,7 @@ class ExpectedStart(Struct, frozen=True):
     method: str
 
 
-class Verdict(Struct, frozen=True):
+class Verdict(Struct, frozen=True, gc=False):
     """Why a gang waits: a dominant reason, a message, evidence, and the next step."""
 
     gang: GangId

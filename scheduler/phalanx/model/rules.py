@@ -4,6 +4,7 @@ decline them."""
 from msgspec import Struct
 
 from phalanx.model.names import NodeName, QueueName, ShapeKey
+from phalanx.model.reasons import Evidence, Reason
 from phalanx.model.resources import Resources
 
 
@@ -96,6 +97,18 @@ class PodPairs(Struct, frozen=True, tag="pod-pairs"):
     weights: tuple[PairWeight, ...]
 
 
+class RuleWords(Struct, frozen=True):
+    """What a verdict says where a rule is why a gang waits, in the words of the plugin that made the rule."""
+
+    message: str
+    """Follows the number of pods that fit."""
+    next_step: str = ""
+    evidence: tuple[Evidence, ...] = ()
+    reason: Reason = Reason.PLUGIN_LIMIT
+    above: Reason = Reason.ABOVE_PLUGIN_LIMIT
+    """The reason where the gang would not even fit the empty cluster."""
+
+
 class Budget(Struct, frozen=True, tag="budget"):
     """Pods placed on these nodes together use at most this much."""
 
@@ -106,6 +119,8 @@ class Budget(Struct, frozen=True, tag="budget"):
     """None for all nodes."""
     queue: QueueName | None = None
     """The charged queue, with its descendants; None if evictions do not give anything back."""
+    words: RuleWords | None = None
+    """None: it is explained as the limit of a queue."""
 
 
 class PodAntiAffinityRule(Struct, frozen=True, tag="pod-anti-affinity"):

@@ -15,6 +15,8 @@ NO_CAPACITY: Final = frozenset(
     {
         Reason.QUEUE_LIMIT,
         Reason.ABOVE_QUEUE_LIMIT,
+        Reason.PLUGIN_LIMIT,
+        Reason.ABOVE_PLUGIN_LIMIT,
         Reason.BLOCKED_BY_QUEUE_HEAD,
         Reason.NO_ELIGIBLE_NODE,
         Reason.POD_AFFINITY,

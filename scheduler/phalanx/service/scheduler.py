@@ -91,12 +91,11 @@ class Scheduler:
             reports=parts.metrics,
             jitter=jitter,
         )
-        eviction_check = CacheEvictionCheck(parts.cache, lambda: self._cycle_loop.breaker)
         self._names = names = TenantNames(parts.cache, show_all=parts.config.privacy.show_other_tenants)
-        self._evictor = Evictor(context, objection=eviction_check.objection, message=names.eviction_message)
         self._placement_check = CachePlacementCheck(parts.cache, parts.config, parts.clock.now_ms)
         self._binder = Binder(context, self._binder_callbacks(parts))
         self._records = GangRecords(context, state=self._state, namespace=parts.identity.lease_namespace)
+        self._evictor = self._new_evictor(context)
         self._reporter = Reporter(
             context,
             state=self._state,
@@ -241,6 +240,14 @@ class Scheduler:
             await asyncio.gather(self._reporter.flush(), self._records.flush(within=REPORT_FLUSH_S))
             for worker in workers:
                 worker.cancel()
+
+    def _new_evictor(self, context: WriteContext) -> Evictor:
+        return Evictor(
+            context,
+            objection=CacheEvictionCheck(self._parts.cache, lambda: self._cycle_loop.breaker).objection,
+            message=self._names.eviction_message,
+            when_recorded=self._records.when_eviction_stored,
+        )
 
     def _binder_callbacks(self, parts: SchedulerDependencies) -> BinderCallbacks:
         """Parts that are created after the binder are looked up when they are called."""

@@ -1,6 +1,6 @@
 """The gangs that one cycle looks at, and those that it sets aside with their last verdict."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -33,12 +33,17 @@ class Backlog:
         selections: Mapping[QueueName, Selection],
         inputs: RetryInputs,
         refusals: Callable[[], Mapping[QueueName, Mapping[GangId, Refusal]]],
+        named: Sequence[GangId] = (),
     ) -> None:
-        """`refusals` gives those of all gangs that have not started, as far as they are known."""
+        """`refusals` gives those of all gangs that have not started, as far as they are known.
+
+        `named`: gangs of which more is remembered than their refusal.
+        """
         self.snapshot = snapshot
         self.selections = selections
         self.inputs = inputs
         self.refusals = refusals
+        self.named = named
         self.objections: dict[GangId, Objected] = {}
 
     @property
@@ -61,6 +66,22 @@ class Backlog:
     def is_complete(self) -> bool:
         """Whether no due gang was left out."""
         return all(selection.is_complete for selection in self.selections.values())
+
+    def equal_gangs_behind(self) -> dict[GangId, int]:
+        """How many gangs that the cycle does not look at are equal to one that it looks at, by that one."""
+        return {gang: count for each in self.selections.values() for gang, count in each.behind().items()}
+
+    def has_equal_after(self, placed: Iterable[GangId]) -> bool:
+        """Whether gangs that the cycle does not look at are equal to a placed one: they may fit, too."""
+        queues = ((each, self.snapshot.gangs[each].queue) for each in placed)
+        return any(
+            name in self.selections and self.selections[name].has_more_of(gang) for gang, name in queues
+        )
+
+    def equal_gangs_after(self, placed: Gang) -> list[Gang]:
+        """The next gangs to try that are equal to this one, which was placed."""
+        selection = self.selection_of(placed)
+        return selection.equal_after(placed.id) if selection is not None else []
 
     def is_outdated(self, keys: RetryKeys) -> bool:
         """Whether gangs were set aside by an outdated retry key of plugins. `keys`: the present ones."""

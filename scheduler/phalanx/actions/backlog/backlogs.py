@@ -4,20 +4,25 @@ Everything follows from the snapshot and its memory.
 """
 
 from collections.abc import Mapping
-from functools import partial
+from functools import cached_property, partial
 
 from phalanx.actions.backlog.backlog import Backlog, named_in
 from phalanx.actions.backlog.differences import differences
+from phalanx.actions.backlog.equal_gangs import IDENTITY_LABELS, class_key_of
 from phalanx.actions.backlog.queue_backlog import QueueBacklog
 from phalanx.actions.backlog.selection import Selection, bounds_of
 from phalanx.framework.config import SchedulerConfig
+from phalanx.framework.hooks import are_lasting
+from phalanx.framework.plugin import Plugin
 from phalanx.framework.queues.queue_tree import QueueTree
+from phalanx.framework.registry import plugin_classes
 from phalanx.framework.retry import RetryInputs, settings_of
+from phalanx.model.conversion.selectors import keys_of
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import HelpedBy, Memory, Refusal
 from phalanx.model.names import GangId, QueueName
 from phalanx.model.nodes import Node
-from phalanx.model.queues import Ordering
+from phalanx.model.queues import Admission, Ordering
 from phalanx.model.resources import Resources, largest
 from phalanx.model.snapshot import Snapshot
 
@@ -26,6 +31,7 @@ class Backlogs:
     """The backlogs of a sequence of cycles."""
 
     def __init__(self, config: SchedulerConfig) -> None:
+        self._config = config
         self._settings = settings_of(config)
         self._largest: tuple[list[Node], Resources] = ([], {})
         self._refusals: Mapping[QueueName, Mapping[GangId, Refusal]] = {}
@@ -36,6 +42,9 @@ class Backlogs:
         self._queues: dict[QueueName, QueueBacklog] = {}
         self._others: dict[GangId, Gang] = {}
         """The gangs that have started, or have a pod on a node."""
+        self._terms: tuple[object, object] = ((), ())
+        self._selected: frozenset[str] = frozenset()
+        """The identity labels that terms of pods select by."""
 
     def begin(self, snapshot: Snapshot) -> Backlog:
         """The backlog of a cycle on this snapshot."""
@@ -43,22 +52,24 @@ class Backlogs:
         if memory.refused_starts is not self._refusals and (memory.refused_starts or self._refusals):
             self._forget()
         self._refusals = memory.refused_starts
-        self._follow(snapshot, memory)
-        self._follow_orderings(snapshot, memory)
+        self._follow_terms(snapshot)
+        self._follow(snapshot)
+        self._follow_orderings(snapshot)
         inputs = RetryInputs(snapshot, tree, self._settings, partial(self._largest_allocatable, snapshot))
+        named = named_in(memory, snapshot.gangs)
         for name, queue in self._queues.items():
+            queue.settle(named, memory.refusal_of, any_may_go_first=_admits_by_value(name, tree))
             queue.refresh(partial(_basis, inputs, name, memory), snapshot.now)
         selections = {
             name: Selection(self._queues[name], memory.turns.get(name)) for name in sorted(self._queues)
         }
         self._set_bounds(selections, inputs, memory)
-        return Backlog(snapshot, selections, inputs, self.refusals)
+        return Backlog(snapshot, selections, inputs, self.refusals, named)
 
     def visible_gangs(self, backlog: Backlog) -> Mapping[GangId, Gang]:
         """The gangs that the cycle looks at from its begin, sorted by id."""
         snapshot, selections = backlog.snapshot, backlog.selections
-        named = named_in(snapshot.memory, snapshot.gangs)
-        seen = {gang.id: gang for each in selections.values() for gang in each.first(named)}
+        seen = {gang.id: gang for each in selections.values() for gang in each.first(backlog.named)}
         if len(seen) + len(self._others) == len(snapshot.gangs):
             return snapshot.gangs
         return dict(sorted({**self._others, **seen}.items()))
@@ -75,7 +86,35 @@ class Backlogs:
 
     # --- gangs ----------------------------------------------------------------------------------------------
 
-    def _follow(self, snapshot: Snapshot, memory: Memory) -> None:
+    @cached_property
+    def _plugins(self) -> tuple[type[Plugin], ...]:
+        return plugin_classes(self._config)
+
+    @cached_property
+    def _may_be_equal(self) -> bool:
+        return are_lasting(self._plugins)
+
+    def _follow_terms(self, snapshot: Snapshot) -> None:
+        """Read all gangs again if terms of pods select by other labels that name gangs."""
+        terms = (snapshot.pod_affinity_terms, snapshot.preferred_pod_terms)
+        if all(new is old for new, old in zip(terms, self._terms, strict=True)):
+            return
+        every = (*snapshot.pod_affinity_terms, snapshot.preferred_pod_terms)
+        selecting = {key for some in every for key in keys_of(some)}
+        selecting.update(key for plugin in self._plugins for key in plugin.pod_labels)
+        selected = IDENTITY_LABELS & selecting
+        if selected != self._selected:
+            self._forget()
+        self._terms, self._selected = terms, selected
+
+    def _class_key(self, gang: Gang, snapshot: Snapshot) -> bytes | None:
+        """None if some plugin may decide about gangs by more than it declares, and for a gang whose time in
+        line a cycle has yet to record."""
+        record = snapshot.record_of(gang)
+        is_recorded = record is None or bool(record.queued_since)
+        return class_key_of(gang, self._selected) if self._may_be_equal and is_recorded else None
+
+    def _follow(self, snapshot: Snapshot) -> None:
         """Note which gangs came, changed or went since the last cycle."""
         before, self._gangs = self._gangs, snapshot.gangs
         old, new = differences(before, self._gangs) if before is not self._gangs else ({}, {})
@@ -87,7 +126,7 @@ class Backlogs:
         for gang in new.values():
             if gang.is_untouched:
                 since = snapshot.queued_since(gang)
-                self._queue(gang.queue, snapshot).add(gang, since, memory.refusal_of(gang))
+                self._queue(gang.queue, snapshot).add(gang, since, self._class_key(gang, snapshot))
             else:
                 self._others[gang.id] = gang
         for name in [name for name, queue in self._queues.items() if not queue.entries]:
@@ -98,14 +137,14 @@ class Backlogs:
             self._queues[name] = QueueBacklog(is_strict=_is_strict(name, snapshot))
         return self._queues[name]
 
-    def _follow_orderings(self, snapshot: Snapshot, memory: Memory) -> None:
+    def _follow_orderings(self, snapshot: Snapshot) -> None:
         """Order the gangs of queues again whose ordering has changed."""
         for name, queue in list(self._queues.items()):
             if queue.is_strict is not _is_strict(name, snapshot):
                 del self._queues[name]
                 for entry in queue.entries.values():
                     since = snapshot.queued_since(entry.gang)
-                    self._queue(name, snapshot).add(entry.gang, since, memory.refusal_of(entry.gang))
+                    self._queue(name, snapshot).add(entry.gang, since, entry.class_key)
 
     # --- bounds ---------------------------------------------------------------------------------------------
 
@@ -137,6 +176,11 @@ class Backlogs:
 def _is_strict(name: QueueName, snapshot: Snapshot) -> bool:
     queue = snapshot.queues.get(name)
     return queue is not None and queue.ordering is Ordering.STRICT_FIFO
+
+
+def _admits_by_value(name: QueueName, tree: QueueTree) -> bool:
+    """Whether joint admission chooses which gangs of the queue start, and so compares all of them."""
+    return tree.inherited(name, lambda queue: queue.admission) is Admission.MOST_VALUE
 
 
 def _basis(inputs: RetryInputs, queue: QueueName, memory: Memory, helped_by: HelpedBy, resource: str) -> str:

@@ -3,18 +3,22 @@
 A gang is *new* if no cycle has tried it, *open* if a change of any kind may help it, and *unschedulable* if
 it does not fit the empty cluster, or a plugin objects to it until something other than the usage changes. The
 refusal of an unschedulable gang has a basis. New gangs and those whose basis is outdated are *due*.
+
+A gang is *behind* others if it is equal to several that come before it (`equal_gangs.py`). It is none of the
+above, and nothing is remembered of it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from itertools import chain
 
+from phalanx.actions.backlog.equal_gangs import Entry, EqualGangs, place_of
 from phalanx.actions.demands.demand import START
 from phalanx.actions.limits import LONG_QUEUE_GANGS
 from phalanx.framework.retry import fingerprint
-from phalanx.model.gangs import Gang, QueuePlace
+from phalanx.model.gangs import Gang
 from phalanx.model.memory import HelpedBy, Refusal
 from phalanx.model.names import GangId
-from phalanx.model.reasons import Reason, Verdict
+from phalanx.model.reasons import Verdict
 
 CurrentBasis = Callable[[HelpedBy, str], str]
 """The present basis of refusals, by what helps and the resource."""
@@ -30,28 +34,6 @@ class Group:
         self.is_current = False
 
 
-class Entry:
-    """A gang, and what the last cycle that looked at it found."""
-
-    __slots__ = ("gang", "group", "place", "pods", "refusal", "verdict")
-
-    def __init__(self, gang: Gang, since: int, *, is_strict: bool) -> None:
-        self.gang = gang
-        priority = 0 if is_strict else -gang.priority
-        self.place: QueuePlace = (priority, since, gang.namespace, gang.name, gang.id)
-        self.pods = sum(1 for pod in gang.members if pod.is_waiting)
-        self.refusal: Refusal | None = None
-        self.group: Group | None = None
-        self.verdict: Verdict | None = None
-        """The verdict that cycles show which do not look at the gang; None if it was not made yet."""
-
-    @property
-    def is_accepted(self) -> bool:
-        """Whether the queue accepts the gang, as far as is known."""
-        refusal = self.refusal
-        return refusal is None or refusal.verdict.reason is not Reason.NAMESPACE_NOT_ALLOWED
-
-
 class QueueBacklog:
     """The gangs of one queue that have never started."""
 
@@ -59,11 +41,14 @@ class QueueBacklog:
         """`is_strict`: for a strict FIFO queue, in which priorities do not order."""
         self.is_strict = is_strict
         self.entries: dict[GangId, Entry] = {}
+        self.equal = EqualGangs()
+        self.in_front = 0
+        """The number of gangs that are not behind others."""
         self.open: dict[GangId, Entry] = {}
         self.unexplained: set[GangId] = set()
         """Open gangs whose refusal is not explained yet."""
         self.accepted = (0, 0)
-        """The numbers of gangs that the queue accepts, as far as known, and of their waiting pods."""
+        """The numbers of gangs in front that the queue accepts, as far as known, and of their pods."""
         self._known: dict[GangId, Refusal] = {}
         self._refusals: Mapping[GangId, Refusal] | None = None
         self._new: dict[GangId, Entry] = {}
@@ -74,20 +59,48 @@ class QueueBacklog:
         self.verdicts: list[Verdict] | None = None
         """The last verdicts on the unschedulable gangs, in order; None if they were not listed yet."""
 
-    def add(self, gang: Gang, since: int, refusal: Refusal | None) -> None:
-        """Add a gang that is in line since then (s), with its last refusal."""
-        entry = self.entries[gang.id] = Entry(gang, since, is_strict=self.is_strict)
-        self._put(entry, refusal)
+    def add(self, gang: Gang, since: int, class_key: bytes | None) -> None:
+        """Add a gang that is in line since then (s). Call `settle` when all are added."""
+        entry = self.entries[gang.id] = Entry(gang, since, class_key, is_strict=self.is_strict)
+        self.equal.add(entry)
 
     def remove(self, gang: GangId) -> None:
         """Remove a gang that has changed, started or gone."""
         entry = self.entries.pop(gang)
-        self._take_out(entry)
+        self.equal.remove(entry)
+        self._leave_front(entry)
 
     def learn(self, entry: Entry, refusal: Refusal | None) -> None:
-        """Note what a cycle that looked at the gang found; None if it was placed."""
-        self._take_out(entry)
-        self._put(entry, refusal)
+        """Note what a cycle that looked at the gang found; None if it was placed.
+
+        A gang behind others is tried again when it comes to the front.
+        """
+        if entry.is_front:
+            self._take_out(entry)
+            self._put(entry, refusal)
+
+    def settle(
+        self,
+        named: Collection[GangId],
+        known: Callable[[Gang], Refusal | None],
+        *,
+        any_may_go_first: bool = False,
+    ) -> None:
+        """Note which gangs come before their equals.
+
+        `named`: gangs that cycles look at in any case. `known` gives the last refusal of a gang.
+        `any_may_go_first`: no gang is behind others.
+        """
+        joining, leaving = self.equal.settle(
+            [self.entries[gang] for gang in named if gang in self.entries],
+            all_in_front=any_may_go_first or not self.is_long,
+        )
+        for entry in leaving:
+            self._leave_front(entry)
+        for entry in joining:
+            entry.is_front = True
+            self.in_front += 1
+            self._put(entry, known(entry.gang))
 
     def refresh(self, current: CurrentBasis, now: int) -> None:
         """Note which refusals do not hold any more."""
@@ -100,6 +113,12 @@ class QueueBacklog:
             self._leave_group(self.entries[gang])
             self._new[gang] = self.entries[gang]
             self._due = self._unschedulable = None
+
+    def _leave_front(self, entry: Entry) -> None:
+        if entry.is_front:
+            self._take_out(entry)
+            self.in_front -= 1
+            entry.is_front, entry.refusal, entry.verdict = False, None, None
 
     @property
     def due(self) -> list[Entry]:
@@ -184,8 +203,3 @@ class QueueBacklog:
             if not entry.group.entries:
                 del self._groups[entry.refusal.basis]
         entry.group = None
-
-
-def place_of(entry: Entry) -> QueuePlace:
-    """The place of the gang in its queue."""
-    return entry.place

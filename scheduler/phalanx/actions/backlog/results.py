@@ -1,11 +1,13 @@
 """What a cycle remembers of its refusals, and its verdicts on gangs that it did not look at."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from phalanx.actions.backlog.backlog import Backlog, Objected
-from phalanx.actions.backlog.queue_backlog import Entry
+from phalanx.actions.backlog.equal_gangs import Entry, Kind
 from phalanx.actions.backlog.selection import Selection
 from phalanx.actions.demands.demand import START
 from phalanx.actions.enqueue import verdict_of
@@ -65,11 +67,54 @@ def _objection(gang: Gang, objected: Objected, refusals: Refusals) -> Refusal:
 
 
 def verdicts(found: tuple[Verdict, ...], backlog: Backlog, session: Session) -> tuple[Verdict, ...]:
-    """The verdicts of this cycle, then the last ones on gangs that it did not try, in order by queue."""
+    """The verdicts of this cycle, then the last ones on gangs that it did not try, in order by queue.
+
+    A gang behind equal ones has the verdict of the last one before it that has some.
+    """
     every = list(found)
     for selection in backlog.selections.values():
         every.extend(_last_verdicts(selection, session.snapshot.now))
+    kinds = [
+        (each, kind) for each in backlog.selections.values() for kind in each.backlog.equal.long.values()
+    ]
+    known = {verdict.gang: verdict for verdict in every} if kinds else {}
+    for selection, kind in kinds:
+        every.extend(_verdicts_behind(kind, selection, known))
     return tuple(every)
+
+
+def _verdicts_behind(kind: Kind, selection: Selection, known: Mapping[GangId, Verdict]) -> list[Verdict]:
+    entries = selection.unseen_of(kind)
+    last = next((each.gang for each in reversed(kind.front) if each.gang.id in known), None)
+    if last is None:
+        return [not_tried(entry.gang) for entry in entries]
+    verdict = known[last.id]
+    if kind.shown is None or kind.shown[0] != verdict or len(kind.shown[1]) != len(entries):
+        kind.shown = (verdict, _on_equal_gangs(verdict, last, [entry.gang for entry in entries]))
+    return kind.shown[1]
+
+
+def _on_equal_gangs(verdict: Verdict, gang: Gang, others: Sequence[Gang]) -> list[Verdict]:
+    """The verdict on a gang as one on each of these gangs, which are equal to it."""
+    pods = [str(pod) for pod in gang.members]
+    if not any(pod in each.subject for each in verdict.evidence for pod in pods):
+        return [_on(other, verdict, {}) for other in others]
+    return [_on(other, verdict, dict(zip(pods, map(str, other.members), strict=True))) for other in others]
+
+
+def _on(gang: Gang, verdict: Verdict, pods: Mapping[str, str]) -> Verdict:
+    """The verdict on a gang that is equal to its gang. `pods`: what the pods of that gang are in this one."""
+    marked, evidence = verdict.marked, verdict.evidence
+    if marked is not None:
+        marked = _on(gang, marked, pods)
+    if pods:
+        evidence = tuple([replace(each, subject=_renamed(each.subject, pods)) for each in evidence])
+    named = (gang.id, f"{gang.namespace}/{gang.name}")
+    return Verdict(*named, verdict.reason, verdict.message, evidence, verdict.next_step, None, marked)
+
+
+def _renamed(subject: str, pods: Mapping[str, str]) -> str:
+    return "".join([pods.get(word, word) for word in re.split("([ ,]+)", subject)])
 
 
 def _last_verdicts(selection: Selection, now: int) -> list[Verdict]:

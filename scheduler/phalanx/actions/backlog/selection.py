@@ -3,16 +3,19 @@
 A cycle looks at all open gangs, and at all due gangs unless there are more than CROWDED_DUE_GANGS: then the
 queue is crowded. The gangs of a crowded queue are tried in order, until the work on due gangs that do not
 start reaches half of its limit. The open gangs follow, then due gangs in turn. In a strict FIFO queue no gang
-is tried before a due gang that comes first.
+is tried before a due gang that comes first. Gangs behind equal ones are looked at when some of these are
+placed.
 """
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import merge
 from itertools import islice
 
 from msgspec import Struct
 
-from phalanx.actions.backlog.queue_backlog import Entry, QueueBacklog, place_of
+from phalanx.actions.backlog.equal_gangs import Entry, Kind, place_of
+from phalanx.actions.backlog.queue_backlog import QueueBacklog
 from phalanx.actions.limits import (
     CROWDED_DUE_GANGS,
     CROWDED_EXPLANATIONS,
@@ -57,6 +60,10 @@ class Selection:
         """The gangs that the cycle looks at."""
         self.last_in_turn = last_in_turn
         self._work = 0
+        self._placed: Counter[bytes | None] = Counter()
+        """The placed gangs of kinds that have gangs behind others."""
+        self._seen_behind: Counter[bytes | None] = Counter()
+        """The gangs behind others that the cycle looks at, by kind."""
         self._tried: set[GangId] = set()
         self._lots = self._all_lots()
 
@@ -67,9 +74,10 @@ class Selection:
 
     @property
     def untried(self) -> list[Entry]:
-        """The gangs that the cycle does not try, in order; the same list until something changes."""
+        """The gangs in front that the cycle does not try, in order; the same list until something changes."""
         backlog = self.backlog
-        if not self.is_crowded and len(self.seen) + len(backlog.unschedulable) == len(backlog.entries):
+        seen = len(self.seen) - sum(self._seen_behind.values())
+        if not self.is_crowded and seen + len(backlog.unschedulable) == backlog.in_front:
             return backlog.unschedulable
         return sorted(self._untried(backlog.entries.values()), key=place_of)
 
@@ -77,8 +85,42 @@ class Selection:
     def unseen_counts(self) -> tuple[int, int]:
         """The numbers of accepted gangs and of their waiting pods that the cycle does not look at."""
         gangs, pods = self.backlog.accepted
-        seen = [entry.pods for entry in self.seen.values() if entry.is_accepted]
-        return gangs - len(seen), pods - sum(seen)
+        seen = [entry.pods for entry in self.seen.values() if entry.is_accepted and entry.is_front]
+        kinds = [kind for kind in self.backlog.equal.long.values() if kind.last.is_accepted]
+        gangs += sum(map(self._unseen, kinds)) - len(seen)
+        return gangs, pods + sum(kind.last.pods * self._unseen(kind) for kind in kinds) - sum(seen)
+
+    def behind(self) -> dict[GangId, int]:
+        """How many gangs that the cycle does not look at are equal to one that it looks at, by that one."""
+        kinds = [kind for kind in self.backlog.equal.long.values() if kind.last.gang.id in self.seen]
+        return {kind.last.gang.id: self._unseen(kind) for kind in kinds}
+
+    def unseen_of(self, kind: Kind) -> list[Entry]:
+        """The gangs of a kind that are behind others and that the cycle does not look at, in order."""
+        return [entry for entry in kind.behind if entry.gang.id not in self.seen]
+
+    def _unseen(self, kind: Kind) -> int:
+        return len(kind.entries) - len(kind.front) - self._seen_behind[kind.last.class_key]
+
+    def equal_after(self, placed: GangId) -> list[Gang]:
+        """The next gangs that are equal to the placed one: as many as were looked at, once half of these are
+        placed. The cycle looks at them from now on."""
+        kind = self._kind_of(placed)
+        if kind is None:
+            return []
+        self._placed[kind.last.class_key] += 1
+        seen = len(kind.entries) - self._unseen(kind)
+        is_half = 2 * self._placed[kind.last.class_key] >= seen
+        return self._see(self.unseen_of(kind)[:seen]) if is_half else []
+
+    def has_more_of(self, gang: GangId) -> bool:
+        """Whether there are gangs equal to this one that the cycle does not look at."""
+        kind = self._kind_of(gang)
+        return kind is not None and self._unseen(kind) > 0
+
+    def _kind_of(self, gang: GangId) -> Kind | None:
+        entry = self.backlog.entries.get(gang)
+        return self.backlog.equal.kind_of(entry) if entry is not None else None
 
     def may_take_work(self, gang: GangId) -> bool:
         """Whether the work on the gang counts: not that on open gangs."""
@@ -100,16 +142,23 @@ class Selection:
         known = [self.backlog.entries[gang] for gang in named if gang in self.backlog.entries]
         due = () if self.is_crowded else self.backlog.due
         entries = [*self.backlog.open.values(), *known, *due]
-        self.seen.update((entry.gang.id, entry) for entry in entries)
+        self._note(entries)
         self._tried.update(entry.gang.id for entry in (known if self.is_crowded else entries))
         return [entry.gang for entry in self.seen.values()]
 
     def more(self) -> list[Gang]:
         """The next gangs of a crowded queue to try; the cycle may not have looked at them before."""
-        entries = next(self._lots, []) if self.is_crowded else []
+        return self._see(next(self._lots, []) if self.is_crowded else [])
+
+    def _see(self, entries: Sequence[Entry]) -> list[Gang]:
         self._tried.update(entry.gang.id for entry in entries)
-        self.seen.update((entry.gang.id, entry) for entry in entries)
+        self._note(entries)
         return [entry.gang for entry in entries]
+
+    def _note(self, entries: Iterable[Entry]) -> None:
+        new = {entry.gang.id: entry for entry in entries if entry.gang.id not in self.seen}
+        self._seen_behind.update(entry.class_key for entry in new.values() if not entry.is_front)
+        self.seen.update(new)
 
     def _all_lots(self) -> Iterator[list[Entry]]:
         due, is_strict = self.backlog.due, self.backlog.is_strict
@@ -128,7 +177,7 @@ class Selection:
                 yield lot
 
     def _untried(self, entries: Iterable[Entry]) -> Iterator[Entry]:
-        return (entry for entry in entries if entry.gang.id not in self._tried)
+        return (entry for entry in entries if entry.is_front and entry.gang.id not in self._tried)
 
     def _lots_within(self, entries: Iterator[Entry], limit: int) -> Iterator[list[Entry]]:
         """At least one lot. Lots double while they take little work."""

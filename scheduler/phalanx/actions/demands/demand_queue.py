@@ -59,15 +59,18 @@ class DemandQueue:
         moved: Collection[GangId] = (),
         held: Mapping[GangId, Charges] = MappingProxyType({}),
         more: Callable[[QueueName], Sequence[Demand]] = lambda queue: (),
+        equal: Callable[[Demand], Sequence[Demand]] = lambda demand: (),
     ) -> None:
         """`nominated` gangs come first, then `moved` ones, each after higher ranks of its queue.
 
         `held`: by gang, what is held for its lost or reserved members. It counts as used from the start.
         `more` gives more demands of a queue when all others but surplus were tried; empty for no more.
+        `equal` gives more demands of its queue after this one was tried, of gangs that are equal to its gang.
         """
         self._session = session
         self._held = dict(held)
         self._more = more
+        self._equal = equal
         self._exhausted: set[QueueName] = set()
         self._waiting: dict[QueueName, _QueueOrder] = {}
         by_queue: dict[QueueName, list[Entry]] = {}
@@ -105,6 +108,7 @@ class DemandQueue:
             self._count_as_held(demand)
             yield demand
             heads.pop(name)
+            waiting.add((_order(each, self._session), each) for each in self._equal(demand))
             self._refill(name)
             if waiting:
                 heads[name] = waiting.head()
@@ -315,6 +319,9 @@ class _FixedOrder:
         self.add(entries)
 
     def add(self, entries: Iterable[Entry]) -> None:
+        entries = list(entries)
+        if not entries:
+            return
         self._entries = deque(sorted([*self._entries, *entries], key=lambda entry: entry[0][self._first :]))
 
     def head(self) -> Entry:

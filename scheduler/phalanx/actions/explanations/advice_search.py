@@ -114,10 +114,10 @@ class AdviceSearch:
         return named_parts.titled(holder.name) + terminating
 
     def _released(self) -> Iterator[Event]:
-        """Usage of limits, or of a guarantee by gangs that are not preemptible; cells are never released."""
+        """Usage of limits, or of a guarantee by gangs that are not preemptible. Whether what a plugin limits
+        is ever released is not known."""
         for raised in self._facts.raised if self._facts is not None else ():
-            is_usage = not any(self._session.cells.named_by(name) for name in raised)
-            if is_usage and self._helps(Change(self._demand, raised=raised)):
+            if self._of_plugins.isdisjoint(raised) and self._helps(Change(self._demand, raised=raised)):
                 yield kinds.Released(raised)
                 return
 
@@ -222,8 +222,17 @@ class AdviceSearch:
     @cached_property
     def _limits(self) -> frozenset[str]:
         """The names of the limits of the queue and its ancestors."""
+        return frozenset(rule.name for rule in self._budgets if rule.queue is not None)
+
+    @cached_property
+    def _of_plugins(self) -> frozenset[str]:
+        """The names of the limits that plugins explain in their own words."""
+        return frozenset(rule.name for rule in self._budgets if rule.words is not None)
+
+    @cached_property
+    def _budgets(self) -> tuple[Budget, ...]:
         rules = constraints_of(self._session, self._demand.gang).rules
-        return frozenset(rule.name for rule in rules if isinstance(rule, Budget) and rule.queue is not None)
+        return tuple(rule for rule in rules if isinstance(rule, Budget))
 
     def _helps(self, change: Change) -> bool:
         return self._noted(change, helps=self._trials.fits(change))

@@ -1,6 +1,5 @@
 """The messages of verdicts: for each reason that an explanation can find, its message and evidence."""
 
-from collections.abc import Sequence
 from functools import cached_property
 from typing import Final
 
@@ -17,7 +16,6 @@ from phalanx.actions.explanations.fitting_pods import FittingPods
 from phalanx.actions.explanations.relaxed_clusters import staying_members
 from phalanx.actions.limits import EVIDENCE_BATCHES_MAX
 from phalanx.framework.device_supply import is_about_devices
-from phalanx.framework.nodes.cells import ReservedCell
 from phalanx.framework.nodes.topology import domain_name
 from phalanx.framework.session import Session
 from phalanx.limits import SHOWN_NODES
@@ -266,7 +264,9 @@ def above_domain(case: Case, rule: SameDomain) -> Diagnosis:
 
 def _in_no_domain(case: Case, rule: SameDomain) -> Diagnosis:
     """No eligible node has all labels down to the required level."""
-    missing = formatting.listed(f"{nodes.count} lack label {nodes.label}" for nodes in case.unlabelled)
+    missing = formatting.listed(
+        f"{nodes.count} lack{'s' * (nodes.count == 1)} label {nodes.label}" for nodes in case.unlabelled
+    )
     return Diagnosis(
         reason=Reason.ABOVE_DOMAIN_CAPACITY,
         message=f"no eligible node is in a {rule.level}: {missing}",
@@ -364,26 +364,6 @@ def capacity_nominated(demand: Demand, session: Session) -> Diagnosis:
     )
 
 
-def cells_reserved(case: Case, cells: Sequence[ReservedCell]) -> Diagnosis:
-    """Would fit if these domains were not reserved for a queue that is guaranteed them."""
-    names = formatting.listed(f"{cell.level} {named_parts.domain(cell.domain)}" for cell in cells)
-    return Diagnosis(
-        reason=Reason.CELLS_RESERVED,
-        message=f"free capacity is in cells reserved for queue {cells[0].queue}: {names}",
-        evidence=(
-            *(
-                Evidence(
-                    f"{cell.level} {named_parts.domain(cell.domain)}", f"is reserved for queue {cell.queue}"
-                )
-                for cell in cells
-            ),
-            *conflict_evidence(case),
-        ),
-        advice=case.advice,
-        otherwise="Wait for free capacity elsewhere, or submit to a queue with guaranteed cells",
-    )
-
-
 # --- evidence -----------------------------------------------------------------------------------------------
 
 
@@ -413,7 +393,7 @@ def _skew(rule: TopologySpreadRule) -> str:
         limit += f" would be {skew} in {named_parts.domain(domains[0][0])}"
     limit += f", minDomains {rule.min_domains}" if rule.min_domains > 1 else ""
     shown = [f"{named_parts.domain(value)} {count}" for value, count in domains[:SHOWN_NODES]]
-    more = [f"{len(domains) - SHOWN_NODES} others"] if len(domains) > SHOWN_NODES else []
+    more = [f"{len(domains) - SHOWN_NODES} more"] if len(domains) > SHOWN_NODES else []
     return f"{limit}; pods there now: {formatting.listed([*shown, *more])}"
 
 

@@ -270,8 +270,8 @@ class Explainer:
         return fitting_pods(demand, wanted, found, is_exact=not estimated)
 
     def _needed(self, demand: Demand, found: Completions) -> Completions:
-        """Those that must end. Other subgroups of the demand may start after fewer have ended."""
-        if len(found) < 2 or demand.choice is None or not demand.choice.subgroups:
+        """Those that must end. Other members or subgroups may start after fewer have ended."""
+        if len(found) < 2 or demand.choice is None:
             return found
         trials = Trials(self._trial_problems, FeasibilityOracle(self._answers, _LIMITS))
         for holder in found[::-1]:
@@ -320,6 +320,8 @@ def _impossible(case: Case) -> Diagnosis:
             return too_few_volumes(case.demand, rule)
         if is_about_devices(rule):
             return diagnoses.above_cluster(case)
+        if rule.words is not None:
+            return limit_diagnoses.plugin_limit(case, rule.words, is_empty=True)
         return above_limit_of_shared_claims(case, rule) or limit_diagnoses.above_queue_limit(case, rule)
     if case.facts.obstacle is Obstacle.AFFINITY:
         return diagnoses.above_rule(case, _affinity(case)[1])
@@ -335,9 +337,8 @@ def _waiting(case: Case) -> Diagnosis:
     if is_about_devices(rule):
         return diagnoses.insufficient(case)
     if isinstance(rule, Budget):
-        cells = case.session.cells.named_by(rule.name)
-        if cells:
-            return diagnoses.cells_reserved(case, cells)
+        if rule.words is not None:
+            return limit_diagnoses.plugin_limit(case, rule.words, is_empty=False)
         return limit_of_shared_claims(case, rule) or limit_diagnoses.queue_limit(case, rule)
     if case.facts.obstacle is Obstacle.AFFINITY:
         return diagnoses.pod_affinity(case, *_affinity(case))

@@ -1,4 +1,4 @@
-"""Diagnoses of gangs that the limit of a queue keeps waiting, and what the limit leaves them."""
+"""Diagnoses of gangs that a limit of a queue or of a plugin keeps waiting, and what it leaves them."""
 
 from phalanx.actions import formatting
 from phalanx.actions.demands.demand import Demand, charged_alone
@@ -11,7 +11,7 @@ from phalanx.actions.explanations.diagnoses import (
 )
 from phalanx.actions.explanations.relaxed_clusters import used_by_members
 from phalanx.model.reasons import Evidence, Reason
-from phalanx.model.rules import Budget
+from phalanx.model.rules import Budget, RuleWords
 
 
 def queue_limit(case: Case, rule: Budget) -> Diagnosis:
@@ -38,6 +38,18 @@ def above_queue_limit(case: Case, rule: Budget) -> Diagnosis:
         f"but the {rule.name} allows {_allowed(case, rule)} in total",
         evidence=(*_against(case.demand, rule), *conflict_evidence(case)),
         advice=case.advice,
+    )
+
+
+def plugin_limit(case: Case, words: RuleWords, *, is_empty: bool) -> Diagnosis:
+    """A plugin says what its rule is about. `is_empty`: it excludes the gang from the empty cluster too."""
+    where = f" the empty cluster{case.beside}" if is_empty else " now"
+    return Diagnosis(
+        reason=words.above if is_empty else words.reason,
+        message=f"{case.fit_of_all} fit{where}; {words.message}",
+        evidence=(*words.evidence, *conflict_evidence(case)),
+        advice=case.advice,
+        otherwise=words.next_step or WAIT,
     )
 
 

@@ -290,9 +290,9 @@ def _added(copy: Copy, count: int, demand: Demand) -> advice.AddNodes:
 def least_copies(session: Session, demand: Demand, copy: Copy) -> int:
     """Fewer of these nodes are not enough, if everything that is free on all nodes is used as well.
 
-    Other subgroups may start instead of the demand, which need less.
+    Other members or subgroups may start instead of the demand, which need less.
     """
-    if demand.choice is not None and demand.choice.subgroups:
+    if demand.choice is not None:
         return 1
     node = {**copy.model.allocatable, **copy.larger}
     lacking = {

@@ -120,12 +120,8 @@ class Trials:
         return self._oracle.fits(feasibility_problem(self._problem(change))) is True
 
     def starts(self, change: Change) -> bool:
-        """Whether the demand, or one for other subgroups that may start, fits after the change."""
-        if self.fits(change):
-            return True
-        choice = change.demand.choice
-        may_differ = choice is not None and bool(choice.subgroups)
-        return may_differ and start_with_others(change.demand, partial(self._place, change)) is not None
+        """Whether the demand, or one for other members or subgroups that may start, fits after the change."""
+        return self.fits(change) or start_with_others(change.demand, partial(self._place, change)) is not None
 
     def starts_at_once(self, proven: Change) -> bool:
         """Whether a change that is proven to help the empty cluster helps now.

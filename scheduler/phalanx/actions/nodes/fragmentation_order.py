@@ -104,15 +104,16 @@ def typical(session: Session) -> Typical:
 def _most_frequent(session: Session) -> list[_Group]:
     groups: dict[ShapeKey, _Group] = {}
     for gang in session.gangs.values():
+        alike = 1 + session.behind.get(gang.id, 0)
         for pod in gang.members:
             if pod.is_finished or pod.deleting:
                 continue
             shape = without_affinity_state(pod.shape)
             group = groups.get(shape.key)
             if group is None:
-                groups[shape.key] = _Group(replace(pod, shape=shape), 1)
+                groups[shape.key] = _Group(replace(pod, shape=shape), alike)
             else:
-                group.count += 1
+                group.count += alike
     ordered = sorted(groups.items(), key=lambda item: (-item[1].count, item[0]))
     return [group for _, group in ordered[:TYPICAL_SHAPES_MAX]]
 

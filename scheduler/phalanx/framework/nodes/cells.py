@@ -8,11 +8,6 @@ from phalanx.model.names import NodeName, QueueName
 from phalanx.model.reasons import Objection
 
 
-def cell_rule_name(queue: QueueName) -> str:
-    """The name of the rule that reserves the cells of a queue."""
-    return f"cells of queue {queue}"
-
-
 class ReservedCell(Struct, frozen=True):
     """A domain that only gangs of this queue and its descendants may use."""
 
@@ -29,10 +24,6 @@ class ReservedCells(Struct, frozen=True):
     """Disjoint cells, ordered by queue."""
     lacking: Mapping[QueueName, tuple[Objection, ...]] = {}
     """Per queue, why a part of its guarantee of cells cannot be met."""
-
-    def named_by(self, rule: str) -> tuple[ReservedCell, ...]:
-        """The cells that the rule of this name reserves."""
-        return tuple(cell for cell in self.cells if cell_rule_name(cell.queue) == rule)
 
     def closed_to(self, path: Collection[QueueName]) -> tuple[ReservedCell, ...]:
         """The cells that a gang may not use whose path of queues to the root is this."""

@@ -35,12 +35,12 @@ from phalanx.framework.session_devices import SessionDevices
 from phalanx.limits import AMOUNT_MAX
 from phalanx.model.charges import charged_for, have_charges, total_charges, total_requests
 from phalanx.model.gangs import Gang
-from phalanx.model.names import NodeName, QueueName, ShapeKey
+from phalanx.model.names import GangId, NodeName, QueueName, ShapeKey
 from phalanx.model.nodes import NodeState
 from phalanx.model.pods import Pod
 from phalanx.model.queues import Flavor, Queue, Selector
 from phalanx.model.reasons import Category, Objection, Reason
-from phalanx.model.resources import Resources, add, fits, subtract, sum_of
+from phalanx.model.resources import Resources, add, fits, scale, subtract, sum_of
 from phalanx.model.snapshot import Snapshot
 
 
@@ -53,6 +53,7 @@ class _Session(Protocol):
     queues: QueueTree
     ledger: Ledger
     devices: SessionDevices
+    behind: Mapping[GangId, int]
 
     @property
     def sums(self) -> RunningSums: ...
@@ -70,10 +71,11 @@ class _Partition(Struct, frozen=True):
 
 
 class _Waiting(Struct, frozen=True):
-    """The pods that a waiting gang lacks to its minimum, and its creation."""
+    """The pods that a waiting gang lacks to its minimum, its creation, and how many equal gangs wait."""
 
     created: int
     pods: list[Pod]
+    count: int
 
 
 class FairShares:
@@ -142,7 +144,7 @@ class FairShares:
                 if state.node.name not in self._session.facts.faults
             ]
             waiting = (
-                pod.shape.requests.get(resource, 0)
+                pod.shape.requests.get(resource, 0) * gang.count
                 for gangs in self._waiting_minimums.values()
                 for gang in gangs
                 for pod in gang.pods
@@ -229,7 +231,7 @@ class FairShares:
         for each in self._waiting_minimums.get(queue, ()):
             placeable = [pod for pod in each.pods if self._may_go_to(partition, pod)]
             if partition.selector is not None or len(placeable) == len(each.pods):
-                yield bundle_of(self._demand(placeable, partition))
+                yield bundle_of(scale(self._demand(placeable, partition), each.count))
 
     def _demand(self, pods: list[Pod], partition: _Partition) -> Resources:
         """What a queue would be charged for the pods. Devices of which the partition has none are left out:
@@ -302,7 +304,8 @@ def _minimums(session: _Session, can_run: Callable[[Pod], bool]) -> dict[QueueNa
         if session.objection(gang) is None and not _is_known_infeasible(gang, session):
             pods = pods_to_minimum(gang, can_run)
             if pods:
-                found.setdefault(gang.queue, []).append(_Waiting(gang.created, pods))
+                count = 1 + session.behind.get(gang.id, 0)
+                found.setdefault(gang.queue, []).append(_Waiting(gang.created, pods, count))
     return found
 
 
