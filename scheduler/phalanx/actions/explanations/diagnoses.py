@@ -4,6 +4,7 @@ from functools import cached_property
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from phalanx.actions import formatting
 from phalanx.actions.demands.demand import Batch, Demand, requested
@@ -13,6 +14,7 @@ from phalanx.actions.explanations.completions import Completions
 from phalanx.actions.explanations.evidence import UnlabelledNodes
 from phalanx.actions.explanations.fitting_pods import FittingPods
 from phalanx.actions.explanations.relaxed_clusters import staying_members
+from phalanx.actions.limits import EVIDENCE_BATCHES_MAX
 from phalanx.framework.device_supply import is_about_devices
 from phalanx.framework.nodes.topology import domain_name
 from phalanx.framework.session import Session
@@ -21,7 +23,7 @@ from phalanx.model import named_parts
 from phalanx.model.gpu_shares import requests_share
 from phalanx.model.nodes import TOPOLOGY_UNKNOWN
 from phalanx.model.reasons import NODES, Evidence, Reason
-from phalanx.model.resources import Resources, sum_of
+from phalanx.model.resources import PODS, Resources, sum_of
 from phalanx.model.rules import Rule, SameDomain, SubgroupRule, TopologySpreadRule
 from phalanx.model.supplies.known import whole_texts
 from phalanx.solver.infeasibility.explain import Explanation
@@ -123,16 +125,24 @@ def _excluded(batch: Batch, session: Session) -> str:
 def above_cluster(case: Case) -> Diagnosis:
     """Too large for the cluster even if it is empty."""
     too_large = _larger_than_any_node(case)
-    needed = formatting.amounts(requested(case.demand))
+    why = _larger_than_own_nodes(case) or f"{_needed(case)} needed"
     fit = "have guaranteed NUMA zones in" if _may_mix_zones(case) else "fit"
     beside = _ports_needed(case) + _devices_needed(case)
-    message = too_large or f"{case.fit_of_all} {fit} the empty cluster{case.beside}; {needed} needed{beside}"
+    message = too_large or f"{case.fit_of_all} {fit} the empty cluster{case.beside}; {why}{beside}"
     return Diagnosis(
         reason=Reason.ABOVE_CLUSTER_CAPACITY,
         message=message,
         evidence=(*conflict_evidence(case), *_of_nodes(case)),
         advice=case.advice,
     )
+
+
+def _needed(case: Case) -> str:
+    """What all pods request; their number too where it is more than nodes take."""
+    amounts, pods = formatting.amounts(requested(case.demand)), formatting.pods(case.demand.count)
+    nodes = case.session.nodes.values()
+    is_short = sum(state.node.allocatable.get(PODS, 0) for state in nodes) < case.demand.count
+    return f"{amounts}, {pods}" if is_short and amounts != pods else amounts
 
 
 def _ports_needed(case: Case) -> str:
@@ -423,11 +433,25 @@ def _best_domain(case: Case, rule: SameDomain) -> tuple[Evidence, ...]:
 def _larger_than_any_node(case: Case) -> str:
     """A message if one pod requests more of a resource than any node has, else empty."""
     largest = evidence.largest_amounts(case.demand, case.available or case.session)
-    for batch in case.demand.batches:
-        requests = batch.pods[0].shape.requests
-        for name in sorted(requests, key=evidence.dominance):
-            if requests[name] > largest.get(name, 0):
-                asked = formatting.amount(name, requests[name], up=True)
-                most = formatting.amount(name, largest.get(name, 0))
-                return f"a pod requests {asked}, but the largest eligible node has {most}"
+    texts = (_larger_than(largest, batch) for batch in case.demand.batches)
+    return next(filter(None, texts), "")
+
+
+def _larger_than_own_nodes(case: Case) -> str:
+    """The same for a pod that may not use nodes which others may use."""
+    session = case.available or case.session
+    for batch in case.demand.batches[:EVIDENCE_BATCHES_MAX] if len(case.demand.batches) > 1 else ():
+        alone = replace(case.demand, batches=(batch,))
+        if found := _larger_than(evidence.largest_amounts(alone, session), batch):
+            return found
+    return ""
+
+
+def _larger_than(largest: Resources, batch: Batch) -> str:
+    requests = batch.pods[0].shape.requests
+    for name in sorted(requests, key=evidence.dominance):
+        if requests[name] > largest.get(name, 0):
+            asked = formatting.amount(name, requests[name], up=True)
+            most = formatting.amount(name, largest.get(name, 0))
+            return f"a pod requests {asked}, but the largest eligible node has {most}"
     return ""

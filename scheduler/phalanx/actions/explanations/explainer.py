@@ -228,7 +228,8 @@ class Explainer:
                 return _impossible(
                     Case(demand, problem, facts, self._session, fitting, available, advice=advice)
                 )
-        advice = self._advice(Question(demand, facts=None, is_impossible=True))
+        fitting = self._fitting(demand, None, when_empty=True)
+        advice = self._advice(Question(demand, facts=None, is_impossible=True, fitting=fitting))
         if available is not None and always is not None:
             return diagnoses.no_eligible_node(demand, always, self._session, advice, available)
         return diagnoses.no_eligible_node(demand, nowhere, self._session, advice)

@@ -45,7 +45,8 @@ def _causes(pod: Pod, session: Session) -> Iterator[str]:
     requests = pod.shape.requests
     short = [name for name in sorted(requests, key=dominance) if requests[name] > most.get(name, 0)]
     for name in short if eligible else ():
-        asked, has = formatting.amount(name, requests[name]), formatting.amount(name, most.get(name, 0))
+        asked = formatting.amount(name, requests[name], up=True)
+        has = formatting.amount(name, most.get(name, 0))
         yield f"requests {asked}, and the largest eligible node has {has}"
     if eligible and not short:
         yield f"no eligible node has all of {formatting.amounts(requests)}"
