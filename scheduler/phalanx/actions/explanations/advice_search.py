@@ -230,7 +230,7 @@ class AdviceSearch:
     def _fewest(
         self, amounts: Mapping[K, Resources], change: Callable[[Mapping[K, Resources]], Change]
     ) -> Mapping[K, Resources]:
-        """Those without which the gang does not start. Pods in other places, or other members, may need less."""
+        """Those without which it does not start. Pods in other places, or other members, may need less."""
         for place, name in [(place, name) for place, each in amounts.items() for name in each]:
             rest = {key: amount for key, amount in amounts[place].items() if key != name}
             fewer = (
