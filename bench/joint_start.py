@@ -1,11 +1,11 @@
 """The start of joint admission in benchmarks and tests: gangs are placed one by one in queue order."""
 
 from phalanx.solver.arrays import TooLarge
-from phalanx.solver.engine import DEFAULT_LIMITS
-from phalanx.solver.joint.arrays import joint_arrays
-from phalanx.solver.joint.components import Unsupported
+from phalanx.solver.engine import DEFAULT_LIMITS, place
+from phalanx.solver.joint.arrays import Unsupported, joint_arrays
 from phalanx.solver.joint.problem import Declined, JointAssignment, JointProblem
-from phalanx.solver.joint.sequential import one_by_one
+from phalanx.solver.joint.sequential import ResidualCapacity
+from phalanx.solver.problem import Assignment, Placed
 
 
 def admit_in_queue_order(problem: JointProblem) -> JointAssignment | Declined:
@@ -14,4 +14,11 @@ def admit_in_queue_order(problem: JointProblem) -> JointAssignment | Declined:
         arrays = joint_arrays(problem)
     except (Unsupported, TooLarge) as error:
         return Declined(str(error) or "amounts are too large")
-    return one_by_one(arrays, range(len(problem.gangs)), limits=DEFAULT_LIMITS)
+    residual = ResidualCapacity(problem, arrays.limits)
+    found: dict[int, tuple[Assignment, ...]] = {}
+    for gang in range(len(problem.gangs)):
+        answer = place(residual.problem_of(gang), limits=DEFAULT_LIMITS)
+        if isinstance(answer, Placed):
+            found[gang] = answer.assignments
+            residual.take(gang, answer.assignments)
+    return found

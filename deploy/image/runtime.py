@@ -37,8 +37,6 @@ LEFT_OUT = re.compile(
     # Headers and sources of compiled code; what only people read; the list of files, of which these are some.
     r"|\.(pyi|pyx|pxd|pxi|h|hpp|c|cc|cpp|a|lib|proto|exe|whl|egg-link)$|/(CHANGELOG|README)\.\w+$|/RECORD$"
 )
-MOSTLY_DOCSTRINGS = "kubernetes_asyncio"
-"""The client of the API has a method for each request, and nothing reads their documentation."""
 SYSTEM_LINKS = ("bin", "sbin", "lib", "lib64")
 
 
@@ -56,8 +54,6 @@ def main() -> None:
         (root / "usr/bin/python3").symlink_to(PYTHON)
     _needed_libraries(root)
     _strip(root)
-    (package,) = (root / VENV.relative_to("/")).glob(f"lib/*/site-packages/{MOSTLY_DOCSTRINGS}")
-    _compile(package, root, optimize=2)
     for folder in (STDLIB, VENV):
         _compile(root / folder.relative_to("/"), root)
 
@@ -140,7 +136,7 @@ def _strip(root: Path) -> None:
             subprocess.run(["strip", "--strip-unneeded", path], check=True)
 
 
-def _compile(folder: Path, root: Path, *, optimize: int = -1) -> None:
+def _compile(folder: Path, root: Path) -> None:
     """Compile and remove the sources. The result must not depend on times or on the order of a set."""
     if os.environ.get("PYTHONHASHSEED") != "0":
         raise SystemExit("PYTHONHASHSEED must be 0")
@@ -149,7 +145,6 @@ def _compile(folder: Path, root: Path, *, optimize: int = -1) -> None:
         maxlevels=30,
         quiet=2,  # some files are for other versions of Python
         legacy=True,
-        optimize=optimize,
         stripdir=str(root),
         prependdir="/",
         invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,

@@ -239,7 +239,7 @@ def _anti_affinity_filters(state: AffinityState, affinity_index: AffinityIndex) 
         values = affinity_index.values_with_matches(number)[0]
         key = affinity_index.terms[number][0].topology_key
         if values:
-            yield _excluding(key, values, f"pods there match pod anti-affinity by {key}")
+            yield _excluding(key, values, f"excluded by pod anti-affinity by {key}")
     for number in state.matched_by:
         values = affinity_index.values_avoided(number)
         key = affinity_index.terms[number][0].topology_key

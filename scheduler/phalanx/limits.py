@@ -1,4 +1,7 @@
-"""Every bound of the scheduler, with its unit and its reason. All growth and all waiting is bounded here."""
+"""Bounds that several modules share, or that somebody meets who runs Phalanx or writes its objects.
+
+Each has its unit and its reason. Bounds that matter to one module only are in that module.
+"""
 
 from typing import Final
 
@@ -33,26 +36,14 @@ ones take seconds."""
 
 # --- API server: reads --------------------------------------------------------------------------------------
 
-HTTP_CONNECTIONS_MAX: Final = 128
-"""Connections to the API server: the binds in flight, a watch per kind, and some for events and status."""
-
 CONNECT_TIMEOUT_S: Final = 3.0
 """Seconds for a connection including TLS. A working network needs far less; a write may take longer."""
 
 READ_TIMEOUT_S: Final = 30.0
 """Seconds for a read or for one page of a list: half of the request timeout of the API server."""
 
-WATCH_IDLE_TIMEOUT_S: Final = 90.0
-"""Seconds without data after which a watch counts as dead. The API server sends a bookmark each minute."""
-
 WATCH_SECONDS_MIN: Final = 300
 """Minimum seconds of a watch; it requests up to twice as much, as client-go does."""
-
-WATCH_BACKOFF_FIRST_S: Final = 0.2
-"""Seconds before the first retry of a failed list or watch."""
-
-WATCH_BACKOFF_LONGEST_S: Final = 10.0
-"""Seconds at most between two retries. A kind whose CRD was just installed is found that soon."""
 
 OPTIONAL_KIND_RETRY_S: Final = 60.0
 """Seconds between two requests for an optional kind that is not served. CRDs are rarely installed."""
@@ -60,32 +51,11 @@ OPTIONAL_KIND_RETRY_S: Final = 60.0
 LIST_PAGE_OBJECTS: Final = 500
 """Objects in one page of a list, as in kubectl and client-go. A page of pods is about 3 MB."""
 
-TCP_KEEPALIVE_IDLE_S: Final = 15
-"""Seconds without data before TCP probes the peer."""
-
-TCP_KEEPALIVE_INTERVAL_S: Final = 5
-"""Seconds between two probes."""
-
-TCP_KEEPALIVE_PROBES: Final = 3
-"""Unanswered probes after which a connection counts as dead: 30 s without data in all."""
-
-POOL_CLOSE_TURNS_MAX: Final = 100
-"""Turns of the event loop in which the connections of a closed pool end: at most four were seen."""
-
-HTTP_READ_BUFFER_BYTES: Final = 1 << 20
-"""Bytes of a watch to buffer before reading from the socket pauses. One wake-up then takes many events."""
-
 WATCH_LINE_MAX_BYTES: Final = 16 << 20
 """Bytes of one watch event. etcd's default limit is 1.5 MiB per object, and JSON is larger than stored."""
 
-TIMEOUT_OBJECTS_KEPT: Final = 16
-"""Timeouts whose aiohttp form is cached. Callers use a handful of constants."""
-
 RETRY_AFTER_MAX_S: Final = 300.0
 """Seconds at most of a Retry-After header. A larger value is a mistake of the server."""
-
-CREDENTIAL_CHECK_PERIOD_S: Final = 60.0
-"""Seconds between two checks of token files and expiry times. Service-account tokens change hourly."""
 
 # --- conversion of API objects ------------------------------------------------------------------------------
 
@@ -116,9 +86,6 @@ each known one."""
 
 MATCHED_LABELS_MAX: Final = 1 << 16
 """Sets of labels for which the terms that select them are remembered. Pods of one template share a set."""
-
-SPREAD_DOMAINS_KEPT: Final = 64
-"""Spread constraints whose domains are remembered for checks before binds: a few bytes per node each."""
 
 PORT_ADDRESSES_MAX: Final = 1 << 20
 """Pods that can have the same port of different addresses of one node. It is more than any node holds."""
@@ -162,9 +129,6 @@ NUMA_DISPLACED_MAX: Final = 1 << 20
 
 QUANTITY_LENGTH_MAX: Final = 64
 """Characters of a quantity. Longer ones are mistakes, and parsing digits takes quadratic time."""
-
-JSON_DEPTH_MAX: Final = 100
-"""Nesting levels that are read of an object too deep for the decoder. Kubernetes kinds have about 15."""
 
 QUANTITY_EXPONENT_MAX: Final = 30
 """Absolute value of the exponent of a quantity. 1e30 bytes and 1e-30 cores are beyond any machine."""
@@ -222,16 +186,6 @@ CLAIM_CHECK_PERIOD_S: Final = 0.2
 CLAIM_READ_PERIOD_S: Final = 2.0
 """Seconds after which a claim is read that does not show the selected node. The watch is usually faster."""
 
-FAILED_NODES_KEPT: Final = 32
-"""Nodes for which provisioning has failed that are remembered for a pod."""
-
-BACKGROUND_WRITES_PER_SECOND: Final = 300.0
-"""Events per second, and status writes per second. 10,000 verdicts take half a minute and do not overload the
-server."""
-
-BACKGROUND_BURST: Final = 50
-"""Such writes that may be sent at once after a pause. Effects of manual changes appear immediately."""
-
 BACKGROUND_ATTEMPTS_MAX: Final = 5
 """Attempts of one such write. Its caller compares with the cluster and requests it again."""
 
@@ -241,17 +195,8 @@ BACKGROUND_BACKOFF_FIRST_S: Final = 0.2
 BACKGROUND_BACKOFF_LONGEST_S: Final = 10.0
 """Seconds at most between two attempts of such a write."""
 
-BACKGROUND_YIELD_MAX_S: Final = 2.0
-"""Seconds that such a write waits for a pause between binds. Then it is sent in any case."""
-
-STATUS_CONCURRENCY: Final = 8
-"""Status writes in flight: a fraction of the binds."""
-
 STATUS_WAITING_MAX: Final = 50_000
 """Objects with a pending status write: about 1 KiB each."""
-
-EVENT_CONCURRENCY: Final = 4
-"""Events in flight. Events have the lowest priority."""
 
 EVENTS_WAITING_MAX: Final = 10_000
 """Pending events. The oldest are dropped; kube-scheduler keeps 1,000."""
@@ -259,27 +204,14 @@ EVENTS_WAITING_MAX: Final = 10_000
 EVENT_SERIES_MAX: Final = 10_000
 """Remembered events, so that a repetition becomes a series. The least recently seen one is dropped."""
 
-EVENT_REPEAT_PERIOD_S: Final = 360.0
-"""Seconds before a repeated event is written again, as in the recorder of client-go."""
-
 EVENT_NAME_MAX: Final = 253
 """Characters of the name of an event. The API server refuses more, and the name of a pod can be as long."""
-
-EVENT_NOTE_MAX_BYTES: Final = 1024
-"""Bytes of the note of an event. The API server refuses more."""
 
 CONDITION_MESSAGE_MAX_BYTES: Final = 4096
 """Bytes of the message of a condition. Enough for a verdict in a small status."""
 
-STATUS_RETRY_S: Final = 2.0
-"""Seconds before the status of a PodGroup is computed and written again after a failed write."""
-
 POD_MESSAGE_REPEAT_S: Final = 60.0
 """Seconds before new figures of an unchanged reason are written to a waiting pod; its PodGroup has them."""
-
-STATUS_ECHO_S: Final = 30.0
-"""Seconds within which a written status must arrive by the watch. Otherwise it was undone, and it is written
-again."""
 
 STATUS_SENT_KEPT: Final = 50_000
 """Objects whose last written status is remembered, so that it is not written again."""
@@ -293,9 +225,6 @@ POD_BUSY_RETRY_S: Final = 0.01
 WRITE_TIMEOUT_S: Final = 5.0
 """Seconds after which the outcome of a write is unknown and the object is read. Shorter than the Lease."""
 
-STOP_GRACE_S: Final = 15.0
-"""Seconds of a stopping scheduler to complete started gangs: half of the usual grace period of a pod."""
-
 EVICT_STOP_GRACE_S: Final = WRITE_TIMEOUT_S
 """Seconds of it to complete started evictions. The next leader finds the remaining ones on the pods."""
 
@@ -304,9 +233,6 @@ REPORT_PERIOD_S: Final = 0.25
 
 REPORT_FLUSH_S: Final = 3.0
 """Seconds that a stopping scheduler waits for pending events and status writes."""
-
-SYNC_LOG_PERIOD_S: Final = 5.0
-"""Seconds between two log lines about pending initial lists."""
 
 # --- Lease --------------------------------------------------------------------------------------------------
 
@@ -318,18 +244,6 @@ LEASE_RENEW_DEADLINE_S: Final = 10.0
 
 LEASE_ATTEMPT_TIMEOUT_S: Final = 3.0
 """Seconds for one request about the Lease. Three of them fit before the renew deadline."""
-
-LEASE_WRITE_MARGIN_S: Final = 1.0
-"""Seconds before the renew deadline when no new write starts. Each write has this long for its response."""
-
-LEASE_CONNECTIONS: Final = 2
-"""Connections for the Lease alone: one in use, and one more while a hanging one is closed."""
-
-LEASE_RETRY_PERIOD_S: Final = 2.0
-"""Seconds between two attempts to acquire or renew the Lease."""
-
-LEASE_FAILED_PAUSE_S: Final = 0.25
-"""Seconds after a failed renewal. A restarting API server should not cost the leader its Lease."""
 
 # --- solver -------------------------------------------------------------------------------------------------
 
@@ -347,9 +261,6 @@ JOINT_DETERMINISTIC_LIMIT: Final = 10.0
 HTTP_SHUTDOWN_TIMEOUT_S: Final = 1.0
 """Seconds that open requests to our HTTP endpoints may take when the scheduler stops."""
 
-TRACED_GANGS_MAX: Final = 10_000
-"""Waiting gangs of which traces record the waits, the first ones in the order of the verdicts."""
-
 TRACE_SPANS_WAITING_MAX: Final = 8192
 """Spans that wait to be sent: about 1 KB each. The oldest are dropped while a collector does not answer."""
 
@@ -365,9 +276,6 @@ TRACE_EXPORT_TIMEOUT_S: Final = 5.0
 TRACE_STOP_TIMEOUT_S: Final = 3.0
 """Seconds for the last spans at the end of the process, which the Lease has left already."""
 
-WAITS_KEPT: Final = 32
-"""Waits of one gang in its trace, the last ones. A gang that waits for days would have thousands."""
-
 METRIC_SERIES_MAX: Final = 10_000
 """Children of one metric, by its labels: 2,500 queues with four resources. Prometheus may be configured to
 drop all metrics of a target that has too many."""
@@ -382,9 +290,6 @@ DECIDER_STOP_TIMEOUT_S: Final = 2.0
 DECIDE_CYCLES_MAX: Final = 100
 """Cycles of one `phalanx decide`. A cluster in which nothing ends converges in a handful."""
 
-DECIDE_STEP_MIN_MS: Final = 1000
-"""Milliseconds that the clock of `phalanx decide` goes on at least: 30 steps in the longest default wait."""
-
 BAD_INPUT_LINES_MAX: Final = 20
 """Input errors that are printed at once: as many as a user corrects before the next try."""
 
@@ -392,29 +297,11 @@ MANIFEST_VALUES_MAX: Final = 10_000_000
 """Values in one manifest file; aliases count as often as they are used. 10,000 pods of 300 values are 3
 million."""
 
-SHOWN_NAME_CHARACTERS: Final = 320
-"""Characters of a name or key in an error message. The longest label key of Kubernetes has 317."""
-
 SHOWN_VALUE_CHARACTERS: Final = 60
 """Characters of an invalid value in an error message. Enough to find it in the file."""
 
-DIFFERENCE_LINES_MAX: Final = 200
-"""Lines of a difference that `phalanx replay` prints. The first ones show where to look."""
-
-CRD_ESTABLISHED_TIMEOUT_S: Final = 30.0
-"""Seconds until the API server must serve an installed CRD. It takes well under one."""
-
-CRD_ESTABLISHED_POLL_S: Final = 0.1
-"""Seconds between two checks of an installed CRD."""
-
 SHOWN_QUEUES: Final = 16
 """Queues of a cycle in the queue tree that a message lists."""
-
-SHOWN_ERRORS: Final = 8
-"""Errors of the solver that one log line lists. The recorded cycle has all of them."""
-
-ERROR_KEPT_S: Final = 600.0
-"""Seconds before another cycle with the same errors is recorded. Fetching one of a large cluster is slow."""
 
 INCONCLUSIVE_KEPT_S: Final = 600.0
 """Seconds before another cycle is recorded in which the solver found neither a placement nor a proof."""

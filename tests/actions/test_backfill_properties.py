@@ -91,7 +91,10 @@ def test_a_reserved_start_is_never_postponed(data: st.DataObject, mode: Backfill
 @holds(10, **any_size)
 @given(st.data(), st.integers(1, 2), st.integers(1, 12))
 def test_wrong_estimates_do_not_starve_the_first_gang(data: st.DataObject, nodes: int, longest: int) -> None:
-    """All estimates are one minute. Only gangs that run at the reserved start delay it, no later ones."""
+    """All estimates are one minute, and the expected run time of a late gang is doubled.
+
+    Only gangs that run at the time to which the start has moved delay it, no later ones.
+    """
     works = [
         Work(
             f"r{node}",
@@ -119,4 +122,6 @@ def test_wrong_estimates_do_not_starve_the_first_gang(data: st.DataObject, nodes
     ]
     timeline.add(*wrong_estimates).run(until=60)
     reserved = timeline.reserved_starts["head"][0]
-    assert timeline.started["head"] <= reserved + longest
+    longest_since = reserved + 2  # what has run for longest when the start is a minute late
+    moved = 2 * longest_since - 1
+    assert timeline.started["head"] <= moved + longest

@@ -275,16 +275,15 @@ def test_a_gang_that_started_with_other_subgroups_is_moved_with_them() -> None:
     assert set(result.where("serve")) != {"d", "e"}
 
 
-def test_a_gang_with_unsupported_constraints_is_not_moved_and_others_are() -> None:
-    """A segmented subgroup with a nested subgroup that has its own level takes no part."""
+def test_a_subgroup_inside_segments_takes_part_with_its_own_level() -> None:
+    """It may move, and stays in one rack."""
     scenario = three_racks().nodes("d", 2, gpu=8, cpu=32, within="s/d").gang("first", 2, gpu=8)
     outer = SubgroupSpec("outer", 2, required="rack", segment=2)
     divided(scenario, "odd", outer, SubgroupSpec("inner", 1, parent="outer", required="rack"))
-    where = scenario.decide()
     scenario.gang("left", 4, gpu=8, required="rack").gang("right", 4, gpu=8, required="rack")
     result = scenario.decide()
     assert sorted(result.placed()) == ["first", "left", "odd", "right"]
-    assert result.where("odd") == where.where("odd")
+    assert {node[0] for node in result.where("odd")} in ({"c"}, {"d"})
 
 
 def test_a_flavor_limit_on_some_nodes_of_a_gang_does_not_block_others() -> None:

@@ -1,8 +1,13 @@
 """Losses over several cycles: what happened between them, as docs/objects.md says."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
+from phalanx.framework.config import SchedulerConfig
+from phalanx.framework.session import Session
 from phalanx.limits import CAPACITY_HOLD_MS
+from phalanx.model.decisions import EvictionReason
 from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.memory import Memory
 from phalanx.model.names import GangId, PodUid
@@ -13,6 +18,7 @@ from phalanx.model.records import GangRecord, PlacedMembers
 from phalanx.model.resources import CPU, GPU, MEMORY
 
 from tests.builders import GI, Decided, Scenario
+from tests.examples import holds
 
 G = GangId("gang-g")
 
@@ -227,6 +233,42 @@ def test_an_eviction_for_others_ends_the_losses() -> None:
     assert scenario.memory.records[G].placed == ()
     scenario.remove("urgent")
     assert causes(decide(with_rival(scenario)))[:1] == [("rival", "start")]
+
+
+def test_an_eviction_is_recorded_until_the_members_have_left() -> None:
+    scenario = started(2)
+    scenario.gang("urgent", 2, gpu=8, queue="a", priority=1, created=0)
+    decided = scenario.decide()
+    assert decided.result.memory.records[G].evicting == 2
+    scenario.take(decided)
+    assert decide(scenario).result.memory.records[G].evicting == 0
+
+
+@holds(100)
+@given(st.integers(0, 3), st.integers(0, 3), st.integers(0, 3), st.integers(0, 3), st.integers(0, 3))
+def test_a_new_leader_takes_no_evicted_member_for_a_lost_one(
+    stays: int, evicted: int, leaving: int, gone: int, lost: int
+) -> None:
+    """Evicted members are still there, are being deleted, or are gone; others are lost.
+
+    As many members that left count as evicted as were to be evicted. Of a gang without members nothing is
+    lost if some were evicted.
+    """
+    count = stays + evicted + leaving + gone + lost
+    if not count:
+        return
+    scenario = started(count)
+    members = scenario.members("g")
+    disrupted = {"deleting": True, "disruption": EvictionReason.PREEMPTED.value}
+    there = members[: stays + evicted]
+    left = [replace(pod, **disrupted) for pod in members[stays + evicted :][:leaving]]
+    new = [fresh(pod, f"{pod.name}-new") for pod in members[stays + evicted :]]
+    record = replace(scenario.memory.records[G], evicting=evicted + leaving + gone)
+    scenario.change("g", members=(*there, *left, *new), record=record)
+    scenario.memory = Memory()
+    session = Session(scenario.snapshot(), SchedulerConfig())
+    found = sum(session.records.of(session.gangs[G]).lost.values())
+    assert found == (max(0, lost - evicted) if there or not leaving + gone + evicted else 0)
 
 
 @pytest.mark.parametrize("state", [QueueState.CLOSED, QueueState.HELD])

@@ -94,7 +94,7 @@ def test_members_in_no_subgroup_count_and_go_before_another_subgroup() -> None:
 def test_too_few_complete_subgroups_are_reported() -> None:
     found = demands_of(gang({"a": 2, "b": 1, "c": 1}, minMember=5, minSubGroups=2, subGroups=THREE))
     assert isinstance(found, Objection)
-    assert found.message == ("1 of 2 required subgroups is complete; subgroup b needs 3 more pods, 1 exists")
+    assert found.message == ("1 of 2 required subgroups is complete; subgroup b needs 2 more pods, 1 waits")
     assert "lower minSubGroups" in found.next_step
 
 
@@ -127,7 +127,7 @@ def test_a_started_subgroup_gets_replacements_and_a_lost_one_is_placed_whole() -
 def test_an_incomplete_subgroup_is_reported() -> None:
     found = demands_of(gang({"c": 1}, bound={"a": 2, "b": 3}, minMember=4, minSubGroups=2, subGroups=THREE))
     assert isinstance(found, Objection)
-    assert found.message == "subgroup c needs 2 more pods, 1 exists"
+    assert found.message == "subgroup c needs 1 more pod, 1 waits"
 
 
 def test_members_of_incomplete_subgroups_do_not_count_as_started() -> None:

@@ -66,7 +66,7 @@ def test_free_amounts_are_named_per_node() -> None:
         "2 more nvidia.com/gpu are free in rack z/r on each of a-0, b-0"
     )
     assert plain(Freed((*capacity(2, "a-0"), *capacity(1, "b-0"))).text) == (
-        "2 more nvidia.com/gpu are free on a-0 and 1 more nvidia.com/gpu are free on b-0"
+        "2 more nvidia.com/gpu are free on a-0 and 1 more nvidia.com/gpu is free on b-0"
     )
     assert plain(PodsFit(2, {GPU: 4}, "rack", ("z", "r")).text) == (
         "nodes in rack z/r fit 2 more pods (at least 4 more nvidia.com/gpu)"
@@ -183,7 +183,7 @@ def test_the_end_of_pods_that_the_gang_must_be_near_is_not_waited_for() -> None:
     found = verdict(scenario.gang("g", 1, cpu=2, near=near))
     assert found.reason is Reason.INSUFFICIENT_CAPACITY
     assert found.next_step == (
-        "Wait until 1 more cpu are free on n-0 or a pod that podAffinity selects runs on n-1; "
+        "Wait until 1 more cpu is free on n-0 or a pod that podAffinity selects runs on n-1; "
         "to start now, remove podAffinity"
     )
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from phalanx.framework.config import SchedulerConfig
 from phalanx.model.api.pod_groups import Disruption
 from phalanx.model.memory import Memory
@@ -18,11 +19,12 @@ from phalanx.model.queues import Backfill
 from phalanx.model.records import digest_of
 from phalanx.model.resources import GPU
 
-from tests.actions.timeline import Timeline, Work
+from tests.actions.timeline import BEGIN, MINUTE, Timeline, Work
 from tests.examples import holds
 
 EASY = Backfill.EASY
 PLAIN = SchedulerConfig()
+BIG = GangId("gang-big")
 
 
 def before_reserved(*late: Work, mode: Backfill = EASY, **fields: Any) -> Timeline:
@@ -131,7 +133,7 @@ def test_the_record_names_no_other_gang() -> None:
     timeline = before_reserved(Work("late", 1, 8, max=49))
     record = timeline.scenario.memory.records[GangId("gang-late")].let_in
     assert record is not None
-    assert record.before == (digest_of(GangId("gang-big")),)
+    assert record.before == (digest_of(BIG),)
 
 
 def test_the_record_is_cleared_when_nobody_waits_for_it() -> None:
@@ -177,6 +179,84 @@ def test_others_are_placed_up_to_the_new_start_while_it_moves() -> None:
     assert timeline.add(Work("shorter", 1, 8, max=3)).step().placed() == ["shorter"]
 
 
+def late_by_an_estimate(**lie: Any) -> Timeline:
+    """At minute 50 the gang that was placed before the reserved start of `big` has not ended."""
+    timeline = before_reserved(Work("late", 1, 8, estimate=49))
+    if lie:
+        timeline.scenario.change("late", **lie)
+    timeline.minute = 50
+    assert timeline.step().evicted() == []
+    return timeline
+
+
+def test_a_reserved_start_is_held_for_a_minute_before_it_moves() -> None:
+    """Work that is a little late does not delay it by as much again."""
+    timeline = late_by_an_estimate()
+    assert timeline.add(Work("fill", 1, 8, max=5)).step().placed() == []
+    assert timeline.scenario.memory.reserved_starts[BIG].held_from == BEGIN + 50 * MINUTE
+
+
+@pytest.mark.parametrize(("longest", "is_placed"), [(1, True), (47, True), (48, False), (None, False)])
+def test_others_are_placed_up_to_the_new_start_while_an_estimate_is_not_kept(
+    longest: int | None, is_placed: bool
+) -> None:
+    """It is expected to run until minute 99 now, and they must end a minute before."""
+    timeline = late_by_an_estimate()
+    timeline.minute = 51
+    fill = Work("fill", 1, 8, max=longest)
+    assert timeline.add(fill).step().placed() == (["fill"] if is_placed else [])
+    assert timeline.reservation("big").start == BEGIN + 99 * MINUTE
+
+
+def test_the_cycle_in_which_it_moves_is_asked_for() -> None:
+    timeline = late_by_an_estimate().add(Work("fill", 1, 8, max=20, runs=20, arrives=50))
+    timeline.run(until=60)
+    assert timeline.started["fill"] == 51
+
+
+def test_a_reserved_start_moves_only_once() -> None:
+    timeline = late_by_an_estimate()
+    for minute in (51, 99, 100, 101, 150):
+        timeline.minute = minute
+        timeline.step()
+    assert timeline.scenario.memory.reserved_starts[BIG].held_from == BEGIN + 99 * MINUTE
+    assert timeline.add(Work("fill", 1, 8, max=5)).step().placed() == []
+
+
+def test_a_reserved_start_that_has_moved_is_used_as_soon_as_it_can_be() -> None:
+    timeline = late_by_an_estimate()
+    timeline.minute = 51
+    timeline.step()
+    timeline.minute = 52
+    timeline.scenario.remove("late")
+    assert timeline.step().placed() == ["big"]
+
+
+def test_pods_that_never_run_are_late_too() -> None:
+    """A pod whose image does not exist has a node but never runs."""
+    timeline = before_reserved(Work("late", 1, 8, estimate=49))
+    since = BEGIN // 1000 + 60
+    members = tuple(
+        replace(pod, running_since=0, bound_since=since) for pod in timeline.scenario.members("late")
+    )
+    timeline.scenario.change("late", members=members)
+    timeline.minute = 70
+    timeline.step()
+    assert timeline.reservation("big").start == BEGIN + 99 * MINUTE
+
+
+def test_a_run_that_begins_again_is_late_too() -> None:
+    """A controller has replaced the pod in minute 45."""
+    timeline = before_reserved(Work("late", 1, 8, estimate=49))
+    since = BEGIN // 1000 + 45 * 60
+    members = tuple(replace(pod, running_since=since) for pod in timeline.scenario.members("late"))
+    timeline.scenario.change("late", members=members)
+    timeline.minute = 50
+    timeline.step()
+    timeline.minute = 51
+    assert timeline.add(Work("fill", 1, 8, max=42)).step().placed() == ["fill"]
+
+
 works = st.tuples(st.integers(1, 48), st.integers(1, 60), st.sampled_from([2, 4, 8]), st.booleans())
 
 
@@ -203,3 +283,50 @@ def test_lies_move_a_reserved_start_once(late: list[tuple[int, int, int, bool]],
     assert sum(after > before for before, after in pairwise(starts)) <= 1
     honest = {f"late-{index}-0" for index, each in enumerate(late) if not each[3]}
     assert gone.isdisjoint(honest)
+
+
+lies = st.tuples(
+    st.integers(1, 48), st.integers(1, 60), st.sampled_from([1, 2, 4, 8]), st.booleans(), st.booleans()
+)
+
+
+def free_devices(timeline: Timeline) -> int:
+    """The most devices that are free on one node."""
+    used = {"n-0": 0, "n-1": 0}
+    for gang in timeline.scenario.snapshot().gangs.values():
+        for pod in gang.members:
+            if pod.node is not None:
+                used[pod.node] += pod.shape.requests.get(GPU, 0)
+    return 8 - max(0, min(used.values()))
+
+
+@holds(15)
+@given(st.lists(lies, max_size=6), st.sampled_from([EASY, Backfill.CONSERVATIVE]))
+def test_what_is_reserved_is_used_up_to_the_time_to_which_a_start_moves(
+    late: list[tuple[int, int, int, bool, bool]], mode: Backfill
+) -> None:
+    """Whatever gangs say, and in whichever way: it is held from minute 50, a minute later once from another
+    time, and until a minute before that time others are placed."""
+    timeline = Timeline(2, 8, mode, PLAIN)
+    timeline.add(Work("run", 1, 8, arrives=-10, max=60, runs=60, on=("n-0",)))
+    timeline.add(Work("big", 2, 8, runs=10, max=10)).step()
+    for index, (arrives, declared, gpu, stays, has_max) in enumerate(late):
+        told = {"max" if has_max else "estimate": declared}
+        runs = None if stays else declared
+        timeline.add(Work(f"late-{index}", 1, gpu, arrives=arrives, runs=runs, **told))
+    held: list[int] = []
+    timeline.run(until=49)
+    for minute in range(50, 56):
+        timeline.minute = minute
+        timeline.scenario.terminate(timeline.step())
+        if "big" in timeline.started:
+            return
+        held.append((timeline.scenario.memory.reserved_starts[BIG].held_from - BEGIN) // MINUTE)
+        if held[-1] > minute + 2 and free_devices(timeline):
+            timeline.add(Work("fits", 1, 1, arrives=minute, max=held[-1] - minute - 1))
+            timeline.add(Work("ends-late", 1, 1, arrives=minute, max=held[-1] - minute))
+            assert timeline.step().placed() == ["fits"]
+            return
+    assert held[0] == 50
+    assert sum(after > before for before, after in pairwise(held)) <= 1
+    assert timeline.reservation("big").start <= BEGIN + 56 * MINUTE, "else it has moved"

@@ -96,7 +96,7 @@ def _is_free(match: re.Match[str]) -> Advice:
     names: list[str] = []
     amounts: list[Amounts] = []
     for part in re.split(r" and (?=\S+ more )", match[0]):
-        found = re.fullmatch(r"(.+) are free(?: in \S+ \S+)? on (?:each of )?(.+)", part)
+        found = re.fullmatch(r"(.+) (?:is|are) free(?: in \S+ \S+)? on (?:each of )?(.+)", part)
         if found is None:
             raise Unreadable(part)
         for node in found[2].split(", "):
@@ -139,7 +139,7 @@ EVENTS: Final[Forms] = (
         rf"nodes{_IN_DOMAIN} fit (?P<count>\d+) more pods? \(at least (?P<least>.+)\)",
         _pods_fit,
     ),
-    (r"\S+ more .+ are free.* on .+", _is_free),
+    (r"\S+ more .+ (?:is|are) free.* on .+", _is_free),
     (
         r"a pod that podAffinity selects runs on (?P<node>\S+)",
         lambda match: Advice("pod runs", names=(match["node"],)),

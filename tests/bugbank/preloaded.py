@@ -17,7 +17,7 @@ from tests.bugbank.mutants import MUTANTS
 
 _LIBRARIES: Final = (
     "aiohttp.web",
-    "kubernetes_asyncio.config",
+    "jsonschema",
     "numpy",
     "ortools.sat.python.cp_model",
     "prometheus_client",

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from phalanx.cache.events import Applied, Deleted
 from phalanx.model.resources import GPU
 
 from tests.cache.world import new_cache, take_snapshot
@@ -44,3 +45,13 @@ def test_pods_of_other_schedulers_in_native_pod_groups_are_foreign_usage() -> No
     member = on_node("a", owner="j", schedulingGroup={"podGroupName": "g"})
     assert devices(member) == {"Job team/job-j": 1}
     assert take_snapshot(new_cache(native_pod_group(), member)).gangs == {}
+
+
+def test_owners_are_terminating_while_all_of_their_pods_are_being_deleted() -> None:
+    gone = {"deletionTimestamp": "2026-01-01T00:00:30Z"}
+    cache = new_cache(on_node("a", owner="j", meta=gone), on_node("b", owner="j"), on_node("c", meta=gone))
+    assert take_snapshot(cache).foreign_terminating == ("pod team/c",)
+    cache.apply(Applied(on_node("b", owner="j", meta=gone)))
+    assert take_snapshot(cache).foreign_terminating == ("Job team/job-j", "pod team/c")
+    cache.apply(Deleted("Pod", "team", "c"))
+    assert take_snapshot(cache).foreign_terminating == ("Job team/job-j",)

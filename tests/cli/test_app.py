@@ -12,7 +12,10 @@ from phalanx.cli.commands import BUILT_IN, GROUP, commands_for
 from tests.cli.conftest import Phalanx
 
 SWAP = Path(__file__).resolve().parent.parent / "scenarios" / "swap.yaml"
-HEAVY = ("ortools", "numpy", "aiohttp", "kubernetes_asyncio", "textual", "structlog", "phalanx.framework")
+HEAVY = (
+    *("ortools", "numpy", "aiohttp", "jsonschema", "textual", "structlog"),
+    "phalanx.framework",
+)
 
 
 def test_help_names_every_command_and_the_exit_codes(phalanx: Phalanx) -> None:

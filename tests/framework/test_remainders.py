@@ -24,6 +24,7 @@ class Tenant(Struct, frozen=True):
     """When its oldest waiting gang was created."""
     created: int
     uid: str
+    priority: int = 0
 
 
 def divided(tenants: Mapping[str, Tenant], devices: int) -> tuple[dict[str, int], dict[str, int]]:
@@ -38,6 +39,7 @@ def divided(tenants: Mapping[str, Tenant], devices: int) -> tuple[dict[str, int]
                 waits_since=each.since,
                 created=each.created,
                 uid=each.uid,
+                priority=each.priority,
             )
             for name, each in tenants.items()
         },
@@ -49,8 +51,11 @@ def divided(tenants: Mapping[str, Tenant], devices: int) -> tuple[dict[str, int]
     )
 
 
-def rounded(exact: Mapping[str, Fraction], tenants: Mapping[str, Tenant]) -> dict[str, int]:
-    """Down; then unit by unit to the largest remainder; among equals to who uses it, then by age."""
+def rounded(
+    exact: Mapping[str, Fraction], tenants: Mapping[str, Tenant], *, is_right: bool
+) -> dict[str, int]:
+    """Down; then unit by unit to the largest remainder; among equals to who uses it, then by age. What is no
+    right goes to the highest priority before it goes by age."""
     found = {name: int(amount) for name, amount in exact.items()}
     left = int(sum(exact.values()) - sum(found.values()))
     waiting = set(exact)
@@ -58,8 +63,10 @@ def rounded(exact: Mapping[str, Fraction], tenants: Mapping[str, Tenant]) -> dic
         largest = max(exact[name] - int(exact[name]) for name in waiting)
         equal = [name for name in waiting if exact[name] - int(exact[name]) == largest]
         users = [name for name in equal if tenants[name].uses > int(exact[name])]
+        highest = max(tenants[name].priority for name in users or equal)
         first = min(
-            users or equal, key=lambda name: (tenants[name].since, tenants[name].created, tenants[name].uid)
+            (name for name in users or equal if is_right or tenants[name].priority == highest),
+            key=lambda name: (tenants[name].since, tenants[name].created, tenants[name].uid),
         )
         found[first] += 1
         waiting.remove(first)
@@ -71,7 +78,7 @@ def expected(tenants: Mapping[str, Tenant], devices: int) -> tuple[dict[str, int
     """Guarantees first, then what is left by weight, without rounding until the end."""
     promised = sum(each.guarantee for each in tenants.values())
     factor = Fraction(1) if promised <= devices else Fraction(devices, promised)
-    kept = rounded({name: each.guarantee * factor for name, each in tenants.items()}, tenants)
+    kept = rounded({name: each.guarantee * factor for name, each in tenants.items()}, tenants, is_right=True)
     wants = {name: each.uses + each.waits_for for name, each in tenants.items()}
     got = {name: Fraction(min(wants[name], kept[name])) for name in tenants}
     left = devices - sum(got.values())
@@ -83,7 +90,7 @@ def expected(tenants: Mapping[str, Tenant], devices: int) -> tuple[dict[str, int
             got[name] += step * tenants[name].weight
         left -= step * weights
         hungry = [name for name in hungry if got[name] < wants[name]]
-    return kept, rounded(got, tenants)
+    return kept, rounded(got, tenants, is_right=False)
 
 
 tenants = st.lists(
@@ -96,6 +103,7 @@ tenants = st.lists(
         since=st.integers(0, 2),
         created=st.integers(0, 2),
         uid=st.uuids().map(str),
+        priority=st.integers(0, 1),
     ),
     min_size=1,
     max_size=6,
@@ -135,6 +143,8 @@ def tenant(created: int = 0, uid: str = "", since: int = 0, **fields: int) -> Te
     [
         (tenant(created=2), tenant(created=1), (1, 2)),
         (tenant(uid="2"), tenant(uid="1"), (1, 2)),
+        (tenant(created=1, since=1), tenant(created=2, since=2, priority=1), (1, 2)),
+        (tenant(uses=2, waits_for=0), tenant(priority=1), (2, 1)),
         (tenant(created=1, since=2), tenant(created=2, since=1), (1, 2)),
         (tenant(created=2, uses=2, waits_for=0), tenant(created=1), (2, 1)),
         (tenant(created=1), tenant(created=2, uses=2, waits_for=0), (1, 2)),

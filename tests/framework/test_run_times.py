@@ -63,6 +63,8 @@ def test_the_run_of_a_gang_begins_with_its_oldest_remaining_member() -> None:
     assert seen(scenario, now=500_000) == 550_000
     scenario.change("g", members=tuple(replace(pod, running_since=600) for pod in pods))
     assert seen(scenario, now=500_000) == 560_000, "a clock that is ahead"
+    scenario.change("g", members=tuple(replace(pod, bound_since=495) for pod in pods))
+    assert seen(scenario, now=500_000) == 555_000, "a pod that never runs has its node since then"
     scenario.change("g", members=tuple(replace(pod, deleting=True) for pod in pods), runtime=Runtime())
     assert seen(scenario, now=500_000) == 500_000 + DELETION_EXPECTED_MS
 

@@ -74,8 +74,6 @@ async def test_a_service_account(
         pytest.skip("a service account needs TLS")
     import base64
 
-    from kubernetes_asyncio.config import incluster_config
-
     config = yaml.safe_load(await asyncio.to_thread(kubeconfig.read_text))
     authority = base64.b64decode(config["clusters"][0]["cluster"]["certificate-authority-data"])
     (tmp_path / "ca.crt").write_bytes(authority)
@@ -83,8 +81,7 @@ async def test_a_service_account(
     host, port = cluster.base_url.removeprefix("https://").split(":")
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", host)
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", port)
-    monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(tmp_path / "token"))
-    monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(tmp_path / "ca.crt"))
+    monkeypatch.setattr("phalanx.kube.kubeconfig._SERVICE_ACCOUNT", tmp_path)
     async with connect() as inside:
         assert inside.base_url == cluster.base_url
         assert await status_of(inside) == 200

@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -31,11 +31,15 @@ _numbers = itertools.count()
 
 @asynccontextmanager
 async def evicting(
-    transport: FaultyTransport, fence: SwitchFence | None = None, *, objection: str | None = None
+    transport: FaultyTransport,
+    fence: SwitchFence | None = None,
+    *,
+    objection: str | None = None,
+    when_recorded: Callable[[GangId, Callable[[], None]], None] = lambda _, resume: resume(),
 ) -> AsyncIterator[tuple[Evictor, Reports]]:
     reports = Reports()
     context = write_context(transport, reports=reports, fence=fence or SwitchFence())
-    evictor = Evictor(context, objection=lambda _eviction: objection)
+    evictor = Evictor(context, objection=lambda _eviction: objection, when_recorded=when_recorded)
     task = asyncio.create_task(evictor.run())
     try:
         yield evictor, reports
@@ -81,6 +85,26 @@ async def test_the_reason_is_written_and_the_pod_deleted(world: World, transport
     assert await is_gone(world, "a")
     assert [method for method, _, _ in transport.sent] == ["PATCH", "DELETE"]
     assert b"DisruptionTarget" in transport.sent[0][2]
+
+
+async def test_no_pod_is_deleted_before_the_record_of_its_gang_is_stored(
+    world: World, transport: FaultyTransport
+) -> None:
+    waiting: list[Callable[[], None]] = []
+    async with evicting(transport, when_recorded=lambda _, resume: waiting.append(resume)) as (
+        evictor,
+        reports,
+    ):
+        evictor.submit([await eviction(world, "a"), await eviction(world, "b")])
+        while transport.count("PATCH", "/pods/") < 2:
+            await asyncio.sleep(0)
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert transport.count("DELETE", "/pods/") == 0
+        (resume,) = waiting
+        resume()
+        await reports.until("eviction written", 2)
+    assert transport.count("DELETE", "/pods/") == 2
 
 
 async def test_an_eviction_that_is_no_longer_needed_is_dropped(

@@ -157,6 +157,28 @@ def test_executors_of_another_scheduler_free_what_was_reserved_for_them() -> Non
     assert (gang.min_member, gang.reserves) == (1, False)
 
 
+def test_a_launcher_of_another_scheduler_is_seen_though_no_pod_of_ours_has_a_job_as_owner() -> None:
+    """Its Job is between it and the MPIJob. Without reading Jobs the workers would wait for it for ever."""
+    v2 = {"kind": "MPIJob", "api_version": "kubeflow.org/v2beta1"}
+    template = {"spec": {"schedulerName": "phalanx"}}
+    specs = {"Launcher": {"template": {}}, "Worker": {"replicas": 1, "template": template}}
+    label_of = {role: {"training.kubeflow.org/job-role": role} for role in ("launcher", "worker")}
+    cache = Cache(scheduler_name="phalanx")
+    worker = pod("w", labels=label_of["worker"], meta=controlled_by("mpi", **v2))
+    changes = cache.apply(Applied(worker))
+    meta = controlled_by("mpi-launcher")
+    cache.apply(Applied(pod("l", labels=label_of["launcher"], meta=meta, schedulerName=OTHERS)))
+    listed = {
+        "MPIJob.kubeflow.org": workload("MPIJob.kubeflow.org", "mpi", mpiReplicaSpecs=specs),
+        "Job.batch": job("mpi-launcher", owner={"name": "mpi", **v2}),
+    }
+    for kind in changes.workload_kinds:
+        cache.apply(Relisted(kind, (listed[kind],)))
+        cache.check_invariants()
+    (gang,) = gangs_of(cache)
+    assert minimums(gang) == {"worker": 1, "launcher": 0}
+
+
 ROLES = ("a", "b", "c")
 TEMPLATES = st.sampled_from(["", "phalanx", "volcano"])
 PODS = st.sampled_from(["", "phalanx", OTHERS])

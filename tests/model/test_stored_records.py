@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from phalanx.kube.limits import RECORDS_BYTES_MAX
+from phalanx.kube.record_store import RECORDS_BYTES_MAX
 from phalanx.model.names import GangId
 from phalanx.model.records import GangRecord, LetInRecord, PlacedMembers
 from phalanx.model.stored_records import (
@@ -50,6 +50,7 @@ records = st.builds(
         before=st.lists(st.just("0f4a4c2b6d8e9f10"), min_size=1, max_size=3).map(tuple),
         is_start=st.booleans(),
     ),
+    evicting=st.integers(0, 9),
 )
 contents = st.dictionaries(
     st.sampled_from(NAMESPACES),

@@ -194,7 +194,7 @@ def test_ownership_is_by_uid_in_one_namespace() -> None:
         pod("elsewhere", namespace="other", meta=controlled_by("train")),
     )
     assert {(gang.members[0].name, gang.kind.value, bool(gang.problems)) for gang in found} == {
-        ("labels-only", "Pod", False),
+        ("labels-only", "Pod", True),
         ("old-job", "Workload", True),
         ("elsewhere", "Workload", True),
     }

@@ -162,6 +162,13 @@ def test_a_leader_that_comes_first_reserves_capacity_for_its_workers(
     assert minimums(gang_of(lws(**change), *sets_of_lws(1), *pods_of_lws(1)))["worker"] == 2
 
 
+@pytest.mark.parametrize("size", [2, 3, 5])
+def test_a_group_has_the_size_that_its_own_set_of_workers_says(size: int) -> None:
+    """The size of the LeaderWorkerSet has changed, and this group is of the time before."""
+    changed = lws(leaderWorkerTemplate={"size": size, "workerTemplate": TEMPLATE})
+    assert minimums(gang_of(changed, *sets_of_lws(1), *pods_of_lws(1))) == {"leader": 1, "worker": 2}
+
+
 # --- StatefulSet and Deployment -----------------------------------------------------------------------------
 
 
@@ -199,7 +206,19 @@ def test_a_deployment_is_a_gang_of_the_pods_of_its_replica_sets() -> None:
     new = [replica("web-b", index, OPTS_IN, "ReplicaSet") for index in range(2)]
     gang = gang_of(*objects, *old, *new)
     assert (gang.name, gang.workload, gang.min_member, len(gang.members)) == ("web", "Deployment.apps", 5, 5)
-    assert gang_of(*objects, *old).min_member == 3
+    assert gang_of(*objects, *old).min_member == 4, "the number of the Deployment"
+
+
+@pytest.mark.parametrize("there", [1, 2, 3])
+def test_a_deployment_does_not_start_with_the_part_that_a_new_replica_set_has_by_now(there: int) -> None:
+    """The pods of the old one are gone, and the controller adds those of the new one step by step."""
+    of = {"name": "web", "kind": "Deployment", "api_version": "apps/v1"}
+    gang = gang_of(
+        workload("Deployment.apps", "web", replicas=4, template=TEMPLATE),
+        workload("ReplicaSet.apps", "web-b", owner=of, replicas=there, template=TEMPLATE),
+        *[replica("web-b", index, OPTS_IN, "ReplicaSet") for index in range(there)],
+    )
+    assert gang.min_member == 4
 
 
 def counted(name: str, index: int, least: int, kind: str = "ReplicaSet", **rest: Any) -> Pod:

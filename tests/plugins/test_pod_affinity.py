@@ -70,7 +70,7 @@ def test_a_gang_waits_while_placed_pods_match_its_anti_affinity() -> None:
     scenario = racks(1).foreign_pod("s", "r0-0", **APP).gang("g", 1, apart=[term(HOST, app="x")])
     found = scenario.decide().verdict("g")
     assert found.reason is Reason.POD_ANTI_AFFINITY
-    assert f"1 pods there match pod anti-affinity by {HOST}" in found.message
+    assert f"1 excluded by pod anti-affinity by {HOST}" in found.message
 
 
 def test_terms_select_pods_of_their_namespaces_only() -> None:

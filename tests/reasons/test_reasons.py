@@ -102,7 +102,7 @@ def test_members_missing_of_a_role() -> None:
     scenario = racks().gang("g", 1, min=3, role="ps").role("g", 2, min=2, role="worker")
     found = verdict(scenario.role("g", 0, min=1, role="chief"))
     assert found.reason is Reason.MEMBERS_MISSING
-    assert found.message == "role chief needs 1 more pod, 0 exist"
+    assert found.message == "role chief needs 1 more pod"
 
 
 def test_queue_not_found() -> None:
@@ -459,7 +459,7 @@ def test_pod_anti_affinity() -> None:
     found = verdict(scenario)
     assert found.reason is Reason.POD_ANTI_AFFINITY
     assert found.message == "pod anti-affinity allows 1 of 2 pods now"
-    assert "pods there match pod anti-affinity by kubernetes.io/hostname" in str(found.evidence)
+    assert "excluded by pod anti-affinity by kubernetes.io/hostname" in str(found.evidence)
     assert found.next_step == (
         "Wait until gang team/old ends; to start now, remove podAntiAffinity, or lower minMember to 1"
     )
@@ -485,7 +485,7 @@ def test_affinity_is_not_the_reason_where_capacity_would_be_enough() -> None:
     scenario = Scenario().nodes("n", 2, cpu=4).gang("x", 1, cpu=2, labels={"app": "x"}, on=["n-0"])
     found = verdict(scenario.gang("g", 1, cpu=3, near=[term(app="x")]))
     assert found.reason is Reason.INSUFFICIENT_CAPACITY
-    assert "1 more cpu are free on n-0" in found.next_step
+    assert "1 more cpu is free on n-0" in found.next_step
 
 
 def test_capacity_reserved() -> None:

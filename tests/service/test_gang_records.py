@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from phalanx.cache.events import Applied, Deleted
+from phalanx.cache.events import Applied, Deleted, Relisted
 from phalanx.deciders.inline import InlineDecider
 from phalanx.framework.config import SchedulerConfig
 from phalanx.kube.client import Client
@@ -28,7 +28,7 @@ from tests.cache.world import new_cache
 from tests.in_memory_transport import InMemoryTransport
 from tests.kube.reports import Reports
 from tests.manual_clock import ManualClock
-from tests.model.written import label, pod, pod_group
+from tests.model.written import controlled_by, job, label, pod, pod_group
 from tests.write_context import AlwaysLeading
 
 LABELLED = GangId("team/o1")
@@ -162,6 +162,31 @@ async def test_a_pod_group_keeps_its_adopted_record_until_its_status_has_it(serv
 
 
 @playing
+async def test_an_eviction_is_stored_until_the_status_of_the_pod_group_knows_its_outcome(
+    server: ApiServer,
+) -> None:
+    first = await Leader(server, Applied(group_with(record(2))), of_group("a"), of_group("b")).leads()
+    resumed = asyncio.Event()
+    evicting = msgspec.structs.replace(record(2), evicting=2)
+    deciding = asyncio.create_task(first.decides(g=evicting))
+    await asyncio.sleep(0)
+    first.records.when_eviction_stored(GangId("uid-g"), resumed.set)
+    assert not resumed.is_set()
+    await deciding
+    assert resumed.is_set()
+    await first.decides(g=record(0))
+    assert await first.stored() == {"uid-g": evicting}, "the status still counts the members"
+    first.die()
+    second = await Leader(server, Applied(group_with(record(2))), of_group("a"), of_group("b")).leads()
+    assert second.seen("uid-g") == evicting
+    await second.decides(g=record(0))
+    second.state.apply(Applied(group_with(record(0))))
+    await second.decides(g=record(0))
+    assert await second.stored() == {}
+    second.die()
+
+
+@playing
 async def test_the_status_of_a_pod_group_has_the_record_of_the_last_cycle(server: ApiServer) -> None:
     leader = await Leader(server, Applied(group_with(record(2))), of_group("a", node="n1")).leads()
     older = PodGroupStatus(record=written_record(record(1)))
@@ -203,6 +228,36 @@ async def test_records_of_gangs_without_pods_stay_for_ten_minutes_after_a_change
     second.state.apply(member("x", owner="o2"))
     assert second.seen("team/o2") is None
     second.die()
+
+
+@pytest.mark.parametrize("is_new", [False, True])
+def test_the_age_of_a_gang_stays_while_the_job_exists_that_makes_its_pods(
+    server: ApiServer, *, is_new: bool
+) -> None:
+    """The Job is suspended, with or without a change of leader."""
+
+    async def part() -> None:
+        train, gang = job("train", parallelism=2, completions=2), GangId("Job.batch:team/uid-train")
+        made = pod("a", requests={"cpu": 1}, meta=controlled_by("train"))
+        leader = await Leader(server, Relisted("Job.batch", (train,)), Applied(made)).leads()
+        leader.records.cycle_finished(CycleResult(cycle=1, memory=Memory(records={gang: record(2)})))
+        await leader.records.flush(within=30)
+        assert await leader.stored() == {gang: record(2)}
+        leader.state.apply(Deleted("Pod", "team", "a"))
+        if is_new:
+            leader.die()
+            leader = await Leader(server, Relisted("Job.batch", (train,))).leads()
+        for _ in range(3):
+            leader.clock.seconds += RECORDS_OF_ABSENT_KEPT_S
+            await leader.decides()
+        assert await leader.stored() == {gang: record(0)}
+        leader.state.apply(Deleted("Job.batch", "team", "train"))
+        leader.clock.seconds += RECORDS_OF_ABSENT_KEPT_S
+        await leader.decides()
+        assert await leader.stored() == {}
+        leader.die()
+
+    asyncio.run(part())
 
 
 @playing

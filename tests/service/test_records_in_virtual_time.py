@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import pytest
 from phalanx.model.names import LABEL_MIN_MEMBER
+from phalanx.model.stored_records import read_records
 from phalanx_simulator.campaigns.volcano import for_volcano
 from phalanx_simulator.embedded import manifests
 from phalanx_simulator.embedded.apiserver.kinds import NATIVE_POD_GROUPS, VOLCANO_POD_GROUPS
@@ -190,6 +191,78 @@ def test_a_loss_is_repaired_once(gang: Gang) -> None:
         assert bound(world, "train") == MEMBERS, "the loss is used up"
 
     play(part)
+
+
+def is_last_deletion(world: World) -> Callable[[Exchange], bool]:
+    """Whether the request deletes the last member of the gang that is not being deleted yet."""
+
+    def step(exchange: Exchange) -> bool:
+        return (
+            exchange.method == "DELETE"
+            and "/pods/train" in exchange.path
+            and not any(node_of(world, name) and not is_deleting(world, name) for name in pod_names(world))
+        )
+
+    return step
+
+
+def is_deleting(world: World, name: str) -> bool:
+    found = world.client.get(Key("pods", "default", name)) or {}
+    return "deletionTimestamp" in found["metadata"]
+
+
+@pytest.mark.parametrize("gang", KINDS)
+def test_a_gang_that_was_evicted_has_lost_nothing(gang: Gang) -> None:
+    """The pods of the evicted gang are gone when the next leader comes."""
+
+    async def part(world: World) -> None:
+        world.create(gang())
+        await asyncio.sleep(30)
+        assert bound(world, "train") == MEMBERS
+        world.create([manifests.priority_class("urgent", 1000)])
+        killing = world.go(kill_the_leader_at(world, is_last_deletion(world)))
+        urgent = [manifests.pod(f"urgent-{number}", run_s=60.0) for number in range(8)]
+        for each in urgent:
+            each["spec"]["priorityClassName"] = "urgent"
+        world.create(urgent)
+        await killing
+        await asyncio.sleep(120)
+        assert len(pod_names(world)) == MEMBERS
+        assert bound(world, "train") == 0, "nothing is repaired that was evicted for others"
+
+    play(part)
+
+
+@pytest.mark.parametrize("kills", [False, True])
+def test_a_job_that_is_suspended_for_an_hour_keeps_its_age(*, kills: bool) -> None:
+    async def part(world: World) -> None:
+        world.create(of_job())
+        await asyncio.sleep(30)
+        before = age(world)
+        suspend(world, True)
+        for number in range(12):
+            world.create([manifests.job(f"other-{number}", members=1, run_s=400.0)])
+            leader = world.leader()
+            if kills and number == 6 and leader is not None:
+                leader.kill()
+            await asyncio.sleep(300)
+        assert pod_names(world) == []
+        suspend(world, False)
+        await asyncio.sleep(30)
+        assert bound(world, "train") == MEMBERS
+        assert age(world) == before
+
+    play(part)
+
+
+def suspend(world: World, is_so: bool) -> None:
+    world.client.update(JOB, lambda item: {**item, "spec": {**item["spec"], "suspend": is_so}})
+
+
+def age(world: World) -> int:
+    """Since when the gang of the Job is in line."""
+    (record,) = read_records((world.client.get(RECORDS) or {})["data"])["default"].values()
+    return record.queued_since
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ from phalanx.cache.cache import Cache
 from phalanx.cache.events import Applied, Assumed
 from phalanx.model.names import NodeName, PodUid
 from phalanx.model.pods import AffinityTerm
-from phalanx.service.spread_check import SpreadCheck, SpreadCounts
+from phalanx.service.write_checks import SpreadCheck, SpreadCounts
 
 from tests.model.written import node, pod
 

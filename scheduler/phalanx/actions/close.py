@@ -96,8 +96,9 @@ def _ask_for_cycles(cycle: Cycle, holds: CapacityHolds) -> None:
     cycle.is_complete &= backlog.is_complete and not backlog.is_outdated(cycle.retry_keys())
     cycle.is_complete &= not backlog.has_equal_after(each.gang for each in session.placements)
     for reservation in cycle.outcome.reserved:
-        if reservation.start > now:
-            cycle.wake_at(reservation.start)
+        for at in (reservation.start, reservation.moves_from):
+            if at > now:
+                cycle.wake_at(at)
     for gang in cycle.outcome.blocked_gangs:
         cycle.wake_at(rank_changes_at(gang, session))
     cycle.wake_at(session.hooks.wake_at(now))

@@ -58,6 +58,11 @@ def more(resources: Resources) -> str:
     return ", ".join(" more ".join(text.split(" ", maxsplit=1)) for text in texts)
 
 
+def be(texts: str) -> str:
+    """The verb after amounts: "is" after a single 1."""
+    return "is" if texts.startswith("1 ") and "," not in texts else "are"
+
+
 def _nonzero(resources: Resources) -> Resources:
     shown = sorted(resources.items())
     return {name: number for name, number in shown if number and not _is_part(name, number)}

@@ -108,9 +108,9 @@ class _Changes:
         if gang.id in self._launched:
             assert record is not None, "a gang that runs has a record"
             record = replace(record, has_launched=True)
-        let_in = overdue.recorded(self._let_in.get(gang.id))
-        if record is not None and record.let_in != let_in:
-            record = replace(record, let_in=let_in)
+        let_in, evicting = overdue.recorded(self._let_in.get(gang.id)), len(seen.evicted)
+        if record is not None and (record.let_in, record.evicting) != (let_in, evicting):
+            record = replace(record, let_in=let_in, evicting=evicting)
         return None if record is None else (record, seen)
 
     def _with_age(self, gang: Gang, record: GangRecord) -> GangRecord | None:

@@ -32,7 +32,7 @@ from phalanx.cache.table import ObjectStore, key_of, relist
 from phalanx.cache.usage import ForeignUsage
 from phalanx.model.api.kinds import kind_name
 from phalanx.model.claims import UnboundClaim
-from phalanx.model.conversion.pod_groups import workload_of
+from phalanx.model.conversion.pod_groups import owner_of, workload_of
 from phalanx.model.conversion.workload_members import Workload
 from phalanx.model.decisions import Bind, GiveBack
 from phalanx.model.devices.claims import AwaitedClaim
@@ -251,6 +251,7 @@ class Cache:
             queues=self._cluster_objects.queue_tree(),
             queue_usage=self._gangs.usage(),
             foreign=self._foreign.view(),
+            foreign_terminating=self._foreign.terminating(),
             nominated=self._nominations.view(),
             namespace_labels=self._cluster_objects.namespaces.by_name(),
             topologies=self._cluster_objects.all_topologies(
@@ -345,6 +346,10 @@ class Cache:
     def workload(self, gang: GangId) -> Workload | None:
         """The object that the pods of a gang belong to, if it is known and this gang is all of it."""
         return self._gangs.workloads.of_uid(workload_of(gang))
+
+    def has_owner(self, gang: GangId) -> bool:
+        """Whether the object is known that makes the pods of a gang of a workload or by label."""
+        return self._gangs.workloads.of_uid(owner_of(gang)) is not None
 
     def queue_dialects(self) -> tuple[QueueDialect, ...]:
         """The other projects whose Queues count."""

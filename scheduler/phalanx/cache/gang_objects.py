@@ -112,7 +112,8 @@ class GangObjects:
         workload = self._workloads.get(key)
         if workload is not None:
             foreign = self._workloads.foreign_roles(key, pods) if is_undecided(workload, pods) else ()
-            group = group_of_pods(workload, pods, self._workloads.of_uid, foreign)
+            ended = self._workloads.ended_roles(key, pods)
+            group = group_of_pods(workload, pods, self._workloads.of_uid, foreign=foreign, ended=ended)
             return structs.replace(context, group=group)
         controller = pods[0].controller
         assert controller is not None

@@ -1,5 +1,6 @@
 """Usage per key, updated by adding and removing. It can be recomputed from the parts."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, Generic, TypeVar
 
@@ -145,12 +146,17 @@ class ForeignUsage:
     def __init__(self, *, scheduler_name: str) -> None:
         self._scheduler_name = scheduler_name
         self._ledgers: dict[str, Ledger[NodeName]] = {}
+        self._staying: Counter[str] = Counter()
+        self._deleting: Counter[str] = Counter()
+        """By owner, the pods that stay, and those that are being deleted."""
         self._views: dict[str, Mapping[NodeName, Resources]] = {}
         self._view: Mapping[str, Mapping[NodeName, Resources]] | None = {}
 
     def replace(self, old: Pod | None, new: Pod | None) -> None:
         """A pod was added, changed or removed."""
         before, after = self._held(old), self._held(new)
+        self._count(old, before, -1)
+        self._count(new, after, 1)
         if before == after:
             return
         if before is not None:
@@ -173,12 +179,24 @@ class ForeignUsage:
             self._view = {owner: self._views[owner] for owner in sorted(self._ledgers)}
         return self._view
 
+    def terminating(self) -> tuple[str, ...]:
+        """The owners all of whose pods are being deleted, sorted."""
+        return tuple(sorted(owner for owner in self._deleting if owner not in self._staying))
+
     def check(self, pods: Iterable[Pod]) -> None:
         """Assert that the usage equals that of `pods`, which are all pods."""
         recomputed = ForeignUsage(scheduler_name=self._scheduler_name)
         for pod in pods:
             recomputed.replace(None, pod)
         assert recomputed.view() == self.view(), "foreign usage differs from the sum of its pods"
+        assert recomputed.terminating() == self.terminating(), "foreign pods that are being deleted differ"
+
+    def _count(self, pod: Pod | None, held: tuple[str, NodeName, Resources] | None, change: int) -> None:
+        if pod is not None and held is not None:
+            owner, counts = held[0], self._deleting if pod.deleting else self._staying
+            counts[owner] += change
+            if not counts[owner]:
+                del counts[owner]
 
     def _forget_view(self, owner: str) -> None:
         self._views.pop(owner, None)

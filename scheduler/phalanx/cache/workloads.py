@@ -3,6 +3,7 @@
 A chain of controllers is followed once for all pods of a controller, and again when an object in it changes.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Final
@@ -112,7 +113,7 @@ class WorkloadTable:
     def pod_changed(self, old: Pod | None, new: Pod | None, log: ChangeLog) -> None:
         """A pod was added, changed or removed, which may own other pods, or be one of another scheduler."""
         for namespace, controller in self._foreign.replace(old, new):
-            self._foreign_changed(namespace, controller, log)
+            self._changed_below(namespace, controller, log)
         pod = new or old
         if pod is None or pod.uid not in self._through:
             return
@@ -120,8 +121,8 @@ class WorkloadTable:
             for owner in tuple(self._through[pod.uid]):
                 self._follow_again(owner, log)
 
-    def _foreign_changed(self, namespace: str, controller: Controller, log: ChangeLog) -> None:
-        """Pods of another scheduler may be in a workload of which others are ours."""
+    def _changed_below(self, namespace: str, controller: Controller, log: ChangeLog) -> None:
+        """Pods of another scheduler, or a Job without pods, may be in a workload of which pods are ours."""
         key = self._follow(namespace, controller, ChangeLog()).key if self._chains else None
         if key is not None:
             self._changed(key, None, None, log)
@@ -146,7 +147,10 @@ class WorkloadTable:
             self._index_owner(uid, old, new)
             if self._foreign.of((present.group.namespace, uid)):
                 controller = Controller(kind="", name="", uid=uid, workload=present.kind)
-                self._foreign_changed(present.group.namespace, controller, log)
+                self._changed_below(present.group.namespace, controller, log)
+        ended = {each.ended_role if each is not None else None for each in (old, new)}
+        if present.owner is not None and len(ended) > 1:
+            self._changed_below(present.group.namespace, present.owner, log)
         gangs: dict[GangKey, None] = {}
         for owner in tuple(self._through.get(uid, ())):
             chain = self._chains[owner]
@@ -199,9 +203,15 @@ class WorkloadTable:
         key = None
         if outermost is not None:
             key = GangKey(GangKind.WORKLOAD, namespace, outermost.uid, outermost.workload)
-        kinds = tuple(dict.fromkeys(each.workload for each in workloads))
+        kinds = self._to_read(workloads)
         log.workload_kinds(kinds)
         return _Chain(controller, outermost, key, tuple(dict.fromkeys(passes)), kinds)
+
+    def _to_read(self, workloads: Iterable[Controller]) -> tuple[str, ...]:
+        """The kinds of these, and those through which they make pods."""
+        names = [each.workload for each in workloads]
+        through = [other for name in names for other in self.kinds.by_name[name].through]
+        return tuple(dict.fromkeys([*names, *[other for other in through if other in self.kinds.by_name]]))
 
     def _known_pod(self, namespace: str, controller: Controller) -> Pod | None:
         pod = self._pod(PodUid(controller.uid))
@@ -262,6 +272,13 @@ class WorkloadTable:
             if not part_label or dict(pod.all_labels).get(part_label, "") == key.part
         ]
         return frozenset(roles)
+
+    def ended_roles(self, key: GangKey, pods: Iterable[Pod]) -> Mapping[str, int]:
+        """How many Jobs of each role of a workload have succeeded and own none of its pods."""
+        owned = self._owned.get(key.name, {})
+        there = {pod.controller.uid for pod in pods if pod.controller is not None} if owned else ()
+        roles = [self._by_uid[uid].ended_role for uid in owned if uid not in there]
+        return Counter([role for role in roles if role is not None])
 
     def of_uid(self, uid: str) -> Workload | None:
         """The workload with this UID, if it is known."""

@@ -11,12 +11,15 @@ from cyclopts import Parameter
 
 from phalanx.cli.exits import BadInput, Exit
 from phalanx.framework.strict_yaml import FAST_LOADER
-from phalanx.limits import (
-    CRD_ESTABLISHED_POLL_S,
-    CRD_ESTABLISHED_TIMEOUT_S,
-    WRITE_TIMEOUT_S,
-)
+from phalanx.limits import WRITE_TIMEOUT_S
 from phalanx.resources import data_dir
+
+_CRD_ESTABLISHED_TIMEOUT_S: Final = 30.0
+"""Seconds until the API server must serve an installed CRD. It takes well under one."""
+
+_CRD_ESTABLISHED_POLL_S: Final = 0.1
+"""Seconds between two checks of an installed CRD."""
+
 
 if TYPE_CHECKING:
     from phalanx.kube.client import Client
@@ -91,9 +94,9 @@ async def _apply(client: "Client", definition: dict[str, Any]) -> None:
     except AlreadyExists:
         await client.patch(f"{_PATH}/{name}", body, how=Patch.MERGE, timeout=WRITE_TIMEOUT_S)
         done = "updated"
-    async with asyncio.timeout(CRD_ESTABLISHED_TIMEOUT_S):
+    async with asyncio.timeout(_CRD_ESTABLISHED_TIMEOUT_S):
         while not _is_established(await client.get(f"{_PATH}/{name}", msgspec.json.decode)):
-            await asyncio.sleep(CRD_ESTABLISHED_POLL_S)
+            await asyncio.sleep(_CRD_ESTABLISHED_POLL_S)
     print(f"{name} {done}")
 
 

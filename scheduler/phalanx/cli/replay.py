@@ -4,13 +4,16 @@ import difflib
 import sys
 from importlib.metadata import version as version_of
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
 from phalanx.cli.exits import BadInput, Exit
-from phalanx.limits import DIFFERENCE_LINES_MAX
 from phalanx.model.decisions import CycleResult
 from phalanx.observe.recording import Recording, RecordingError, decode
+
+_DIFFERENCE_LINES_MAX: Final = 200
+"""Lines of a difference that `phalanx replay` prints. The first ones show where to look."""
 
 
 def replay(file: Path, /) -> int:
@@ -77,8 +80,8 @@ def _difference(before: CycleResult, after: CycleResult) -> list[str]:
             _lines(before), _lines(after), fromfile="recorded", tofile="replayed", lineterm=""
         )
     )
-    more = len(lines) - DIFFERENCE_LINES_MAX
-    return lines[:DIFFERENCE_LINES_MAX] + ([f"and {more} more lines"] if more > 0 else [])
+    more = len(lines) - _DIFFERENCE_LINES_MAX
+    return lines[:_DIFFERENCE_LINES_MAX] + ([f"and {more} more lines"] if more > 0 else [])
 
 
 def _lines(result: CycleResult) -> list[str]:

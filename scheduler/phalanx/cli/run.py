@@ -18,7 +18,6 @@ from msgspec import Struct
 from phalanx.cli.exits import BadInput, Exit
 from phalanx.cli.kubeconfig_option import existing_kubeconfig
 from phalanx.cli.listening import Address, listen_address
-from phalanx.limits import LEASE_CONNECTIONS
 
 if TYPE_CHECKING:
     from phalanx.cache.cache import Cache
@@ -30,6 +29,9 @@ if TYPE_CHECKING:
     from phalanx.observe.traces import Traces
     from phalanx.service.config_reload import ConfigFile
     from phalanx.service.scheduler import Scheduler
+
+_LEASE_CONNECTIONS: Final = 2
+"""Connections for the Lease alone: one in use, and one more while a hanging one is closed."""
 
 _DEFAULT_NAMESPACE: Final = "phalanx-system"
 
@@ -145,7 +147,7 @@ async def _assemble(settings: Settings, cluster: "Cluster", stack: AsyncExitStac
     from phalanx.observe.metrics import Metrics
     from phalanx.service.scheduler import Scheduler, SchedulerDependencies
 
-    transport, lease_transport = cluster.transport(), cluster.transport(connections=LEASE_CONNECTIONS)
+    transport, lease_transport = cluster.transport(), cluster.transport(connections=_LEASE_CONNECTIONS)
     stack.push_async_callback(transport.close)
     stack.push_async_callback(lease_transport.close)
     cache, metrics = new_cache(settings.config), Metrics()

@@ -5,6 +5,7 @@ Its clock goes on only while the scheduler waits because of its own decisions.
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -14,7 +15,7 @@ from phalanx.cycle import Engine
 from phalanx.deciders.port import new_cache
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.retry import FRESH_VICTIMS_MS
-from phalanx.limits import DECIDE_CYCLES_MAX, DECIDE_STEP_MIN_MS
+from phalanx.limits import DECIDE_CYCLES_MAX
 from phalanx.model.api.core import Pod
 from phalanx.model.api.devices import ResourceClaim
 from phalanx.model.api.kinds import DEVICE_KINDS, KubeObject
@@ -25,6 +26,9 @@ from phalanx.model.memory import Memory
 from phalanx.model.names import NodeName, PodUid
 from phalanx.model.pods import PodPhase
 from phalanx.model.snapshot import Snapshot
+
+_DECIDE_STEP_MIN_MS: Final = 1000
+"""Milliseconds that the clock of `phalanx decide` goes on at least: 30 steps in the longest default wait."""
 
 
 class StaticCluster:
@@ -154,6 +158,6 @@ def _next_search(
     """
     if decided_at is None or result.wake_at is None:
         return None
-    later = max(result.wake_at, now + DECIDE_STEP_MIN_MS)
+    later = max(result.wake_at, now + _DECIDE_STEP_MIN_MS)
     longest = max(FRESH_VICTIMS_MS, config.retry.victim_search_ms)
     return later if later <= decided_at + longest else None

@@ -25,6 +25,9 @@ from phalanx.model.snapshot import Snapshot
 _TAKES_PLACE = frozenset({EvictionReason.PREEMPTED, EvictionReason.GANG_INCOMPLETE})
 """Evictions after which the members are not lost. After others the gang gets its members again."""
 
+_ANY_KIND: RecordKind = ("", "", ())
+"""The largest member is taken for it."""
+
 
 def loses_place(reason: str) -> bool:
     """Whether a member that is evicted for this reason is not replaced as a lost one."""
@@ -114,7 +117,7 @@ class MemberRecords:
             return no_record_of(gang)
         seen = self._snapshot.memory.seen_members.get(gang.id)
         if seen is None:
-            record, seen = self._without_moved(gang, record), SeenMembers()
+            record, seen = self._without_moved(gang, _without_evicted(gang, record)), SeenMembers()
         return review(gang, record, seen, now=self._snapshot.now, is_elsewhere=self._is_elsewhere)
 
     def _without_moved(self, gang: Gang, record: GangRecord) -> GangRecord:
@@ -166,6 +169,34 @@ class MemberRecords:
         """All pods that are on nodes."""
         gangs = self._snapshot.gangs.values()
         return frozenset(pod.uid for gang in gangs for pod in gang.members if pod.counts_for_gang)
+
+
+def _without_evicted(gang: Gang, record: GangRecord) -> GangRecord:
+    """The record without members that an earlier leader has evicted, of which it did not see that they left.
+
+    Those that are still being deleted tell it themselves. If no member is left, nothing is lost.
+    """
+    if not record.evicting:
+        return record
+    lost = missing_from(record.bound, [kind for kind, uids in gang.placed_uids for _ in uids])
+    leaving = [gang.record_kinds[pod.uid] for pod in gang.members if _is_evicted(pod)]
+    for kind in leaving:
+        remove_one(lost, kind)
+    left = dict(lost)
+    for _ in range(record.evicting - len(leaving)):
+        remove_one(left, _ANY_KIND)
+    if left == lost:
+        return record
+    bound = {
+        kind: count - lost.get(kind, 0) + left.get(kind, 0) if gang.active else 0
+        for kind, count in record.bound.items()
+    }
+    return replace(record, placed=placed_members(bound, record.reserved if gang.active else {}))
+
+
+def _is_evicted(pod: Pod) -> bool:
+    """Whether a member is leaving its node for others."""
+    return not pod.counts_for_gang and pod.node is not None and loses_place(pod.disruption)
 
 
 def review(
@@ -243,7 +274,7 @@ def _members_left(gang: Gang, seen: SeenMembers) -> list[tuple[PodUid, RecordKin
     for pod in gang.members:
         if pod.counts_for_gang:
             known.pop(pod.uid, None)
-        elif pod.node is not None and loses_place(pod.disruption):
+        elif _is_evicted(pod):
             known[pod.uid] = gang.record_kinds[pod.uid]
     return sorted(known.items())
 

@@ -54,6 +54,8 @@ def pods_to_minimum(gang: Gang, can_run: Callable[[Pod], bool]) -> list[Pod]:
     """
     counted = [pod for pod in gang.members if pod.counts_for_gang]
     ready = [pod for pod in gang.members if pod.is_waiting and not pod.gated]
+    arriving = incomplete_roles(gang, ready, counted) if gang.started else {}
+    ready = [pod for pod in ready if pod.role not in arriving]
     missing = MissingMembers(
         members=gang.min_member - len(counted),
         roles=missing_by_role(counted, gang.roles),
@@ -64,6 +66,19 @@ def pods_to_minimum(gang: Gang, can_run: Callable[[Pod], bool]) -> list[Pod]:
     if gang.reserves and pods:
         pods += placeholders(gang, [*counted, *ready])
     return pods if gang.started or len(pods) >= missing.members else []
+
+
+def incomplete_roles(gang: Gang, ready: Sequence[Pod], there: Sequence[Pod]) -> dict[str, int]:
+    """The roles that come later and whose pods still arrive, with their minimums: each starts whole.
+
+    Those for which capacity is reserved were placed with the gang: their pods may arrive one by one.
+    """
+    started, waiting = {pod.role for pod in there}, Counter(pod.role for pod in ready)
+    return {
+        role.name: role.min_member
+        for role in gang.roles
+        if 0 < waiting[role.name] < role.min_member and role.name not in started and role.shape is None
+    }
 
 
 def first_members(ready: Sequence[Pod], missing: MissingMembers, parts: Sequence[SubgroupSpec]) -> list[Pod]:

@@ -168,7 +168,8 @@ class RunTimeForecast:
     def end_if_placed(self, gang: Gang) -> End | None:
         """The end of the gang if its other members were placed now.
 
-        The run begins when the kubelet starts the first of the remaining members.
+        The run begins when the kubelet starts the first of the remaining members. One that has a node but
+        does not run counts from when it got the node.
         """
         return self._end(gang, self._expected(gang))
 
@@ -176,8 +177,9 @@ class RunTimeForecast:
         if expected is None:
             return None
         left = [pod for pod in gang.members if pod.holds_node and not pod.deleting]
-        known = [pod.running_since * 1000 for pod in left if pod.running_since]
-        return end_of_run(expected, began=min([self._now, *known]), now=self._now)
+        known = [pod.running_since or pod.bound_since for pod in left]
+        began = min([self._now, *(1000 * since for since in known if since)])
+        return end_of_run(expected, began=began, now=self._now)
 
     def _assumed_of(self, pods: Sequence[Pod]) -> Expected | None:
         ours = self._session.config.scheduler_name

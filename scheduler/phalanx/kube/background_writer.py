@@ -5,6 +5,7 @@ A write that fails permanently is counted and dropped. Its caller is notified an
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable
+from typing import Final
 
 import structlog
 from msgspec import Struct
@@ -16,11 +17,18 @@ from phalanx.limits import (
     BACKGROUND_ATTEMPTS_MAX,
     BACKGROUND_BACKOFF_FIRST_S,
     BACKGROUND_BACKOFF_LONGEST_S,
-    BACKGROUND_BURST,
-    BACKGROUND_WRITES_PER_SECOND,
-    BACKGROUND_YIELD_MAX_S,
     THROTTLED_WAIT_S,
 )
+
+_BACKGROUND_WRITES_PER_SECOND: Final = 300.0
+"""Events per second, and status writes per second. 10,000 verdicts take half a minute and do not overload the
+server."""
+
+_BACKGROUND_BURST: Final = 50
+"""Such writes that may be sent at once after a pause. Effects of manual changes appear immediately."""
+
+_BACKGROUND_YIELD_MAX_S: Final = 2.0
+"""Seconds that such a write waits for a pause between binds. Then it is sent in any case."""
 
 _log = structlog.get_logger(__name__)
 
@@ -39,8 +47,8 @@ class WriteQueue(Struct, frozen=True):
     """Writes that wait, including those that wait for another attempt."""
     limit_name: str
     """The constant in limits.py that sets `pending_max`."""
-    per_second: float = BACKGROUND_WRITES_PER_SECOND
-    burst: int = BACKGROUND_BURST
+    per_second: float = _BACKGROUND_WRITES_PER_SECOND
+    burst: int = _BACKGROUND_BURST
 
 
 class _Item:
@@ -148,7 +156,7 @@ class BackgroundWriter:
         if self._none_due.is_set():
             return
         try:
-            async with asyncio.timeout(BACKGROUND_YIELD_MAX_S):
+            async with asyncio.timeout(_BACKGROUND_YIELD_MAX_S):
                 await self._none_due.wait()
         except TimeoutError:
             return

@@ -35,11 +35,11 @@ from phalanx.kube.device_waits import DevicesLate, DeviceWaits
 from phalanx.kube.errors import (
     NOT_APPLIED,
     PERHAPS_APPLIED,
-    TRANSIENT,
     ApiError,
     Conflict,
     NotFound,
     TooManyRequests,
+    is_refused,
     retry_after,
 )
 from phalanx.kube.flow_control import Backoff, RateLimiter
@@ -229,7 +229,7 @@ class Binder:
 
     def _not_written(self, gang: GangJob, error: Exception) -> None:
         """Try again later, unless the API server will refuse it again."""
-        if isinstance(error, ApiError) and not isinstance(error, (Conflict, *TRANSIENT)):
+        if is_refused(error):
             self._abort(gang, f"{_step(gang)} cannot be written: {error}")
         else:
             gang.reads_version = True

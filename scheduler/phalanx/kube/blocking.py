@@ -1,8 +1,7 @@
 """Requests to an API server without an event loop, for commands that read once and end.
 
-aiohttp and the library that reads kubeconfigs take 0.4 s of CPU to import, more than most of these commands
-need for everything else. This client uses `http.client`; several threads may use it, each request on a
-connection of its own.
+aiohttp takes 0.2 s of CPU to import, more than most of these commands need for everything else. This client
+uses `http.client`; several threads may use it, each request on a connection of its own.
 """
 
 import http.client
@@ -19,7 +18,7 @@ import msgspec
 
 from phalanx.kube.decode import decode_leniently
 from phalanx.kube.errors import error_of
-from phalanx.kube.kubeconfig import Access, read_access
+from phalanx.kube.kubeconfig import Access
 from phalanx.limits import CONNECT_TIMEOUT_S, LIST_PAGE_OBJECTS, READ_TIMEOUT_S, WRITE_TIMEOUT_S
 from phalanx.model.api.meta import ListMeta
 from phalanx.ports import OutcomeUnknown, RequestNotSent, Response
@@ -33,30 +32,6 @@ class _Page(msgspec.Struct, frozen=True):
 
 
 _page_of: Final = msgspec.json.Decoder(_Page).decode
-
-
-def access_of(path: str | None, context: str | None) -> Access:
-    """The access that the kubeconfig describes, whatever its form. Raises NoCluster."""
-    access = read_access(path, context)
-    if access is None:
-        import asyncio
-
-        access = asyncio.run(_by_library(path, context))
-    return access
-
-
-async def _by_library(path: str | None, context: str | None) -> Access:
-    from phalanx.kube.connect import load
-
-    cluster, namespace = await load(kubeconfig=path, context=context)
-    return Access(
-        server=cluster.base_url.rstrip("/"),
-        namespace=namespace,
-        authorization=cluster.credential.header,
-        tls=cluster.tls,
-        server_name=cluster.server_name or "",
-        proxy=cluster.proxy or "",
-    )
 
 
 class BlockingClient:

@@ -1,31 +1,27 @@
-"""Connect to a cluster by a kubeconfig or a service account: addresses, TLS, tokens, exec plugins.
-
-kubernetes-asyncio reads the configuration and runs the plugins; nothing else of it is used. Its import takes
-0.25 s and 60 MiB, so it is imported when connecting.
-"""
+"""Connect to a cluster, and renew the credential as long as the connection is used."""
 
 import asyncio
-import os
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from ipaddress import ip_address
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import aiohttp
 import structlog
 from yarl import URL
 
 from phalanx.kube.connections import Connector
-from phalanx.kube.kubeconfig import DEFAULT_FILE, NoCluster
+from phalanx.kube.kubeconfig import Source, load_certificate
 from phalanx.kube.transport import Credential, HttpTransport
-from phalanx.limits import CREDENTIAL_CHECK_PERIOD_S, HTTP_CONNECTIONS_MAX
+
+_HTTP_CONNECTIONS_MAX: Final = 128
+"""Connections to the API server: the binds in flight, a watch per kind, and some for events and status."""
+
+_CREDENTIAL_CHECK_PERIOD_S: Final = 60.0
+"""Seconds between two checks of token files and expiry times. Service-account tokens change hourly."""
 
 _log = structlog.get_logger(__name__)
-
-_IN_CLUSTER_MARK: Final = "KUBERNETES_SERVICE_HOST"
-_TOKEN: Final = "BearerToken"
 
 
 class Cluster:
@@ -38,7 +34,7 @@ class Cluster:
         self.server_name: str | None = None
         self.tls = tls
 
-    def transport(self, *, connections: int = HTTP_CONNECTIONS_MAX) -> HttpTransport:
+    def transport(self, *, connections: int = _HTTP_CONNECTIONS_MAX) -> HttpTransport:
         """Create a transport with its own connection pool for the running event loop; close it after use."""
         connector = Connector(limit=connections, ssl=self.tls if self.tls is not None else True)
         session = aiohttp.ClientSession(
@@ -61,114 +57,30 @@ async def connect(*, kubeconfig: str | None = None, context: str | None = None) 
 
     The credential is renewed while the context lasts. Raises NoCluster.
     """
-    cluster, _ = await load(kubeconfig=kubeconfig, context=context)
+    source = Source(kubeconfig, context)
+    access = await asyncio.to_thread(source.read)
+
+    async def renew(refused: bool) -> str:
+        nonlocal access
+        before, access = access, await asyncio.to_thread(source.read, refused=refused)
+        if cluster.tls and access.certificate and access.certificate != before.certificate:
+            load_certificate(cluster.tls, access.certificate)
+        return access.authorization
+
+    credential = Credential(access.authorization, renew)
+    cluster = Cluster(base_url=access.server, tls=access.tls, credential=credential)
+    cluster.proxy = access.proxy or None
+    cluster.server_name = access.server_name or None
     async with AsyncExitStack() as stack:
         renewal = asyncio.create_task(_keep_renewed(cluster.credential))
         stack.callback(renewal.cancel)
         yield cluster
 
 
-async def load(*, kubeconfig: str | None, context: str | None) -> tuple[Cluster, str]:
-    """Read the configuration: the cluster, and the namespace of the context, empty if it names none.
-
-    Nothing renews the credential. Raises NoCluster.
-    """
-    source = _Source(kubeconfig=kubeconfig, context=context)
-    try:
-        await source.load()
-    except Exception as error:  # the loader raises errors of many types for bad files
-        raise NoCluster(f"no cluster to connect to: tried {source.name}: {error}") from error
-    configuration = source.configuration
-    tls = _tls_of(configuration) if configuration.host.startswith("https") else None
-
-    async def renew(refused: bool) -> str:
-        certificate = configuration.cert_file
-        await source.renew(refused=refused)
-        if tls is not None and configuration.cert_file != certificate:
-            tls.load_cert_chain(configuration.cert_file, configuration.key_file)
-        return source.header
-
-    cluster = Cluster(base_url=configuration.host, tls=tls, credential=Credential(source.header, renew))
-    cluster.proxy = configuration.proxy
-    cluster.server_name = configuration.tls_server_name
-    return cluster, source.namespace
-
-
-class _Source:
-    """The source of the configuration, and the objects of the library that hold it."""
-
-    def __init__(self, *, kubeconfig: str | None, context: str | None) -> None:
-        from kubernetes_asyncio.client import Configuration
-
-        self.configuration: Any = Configuration()
-        self._in_cluster = kubeconfig is None and context is None and _IN_CLUSTER_MARK in os.environ
-        self._path = kubeconfig or os.environ.get("KUBECONFIG")
-        self._context = context
-        self._loader: Any = None
-
-    @property
-    def name(self) -> str:
-        """The source's name in messages."""
-        return "the pod's service account" if self._in_cluster else self._path or DEFAULT_FILE
-
-    @property
-    def namespace(self) -> str:
-        """The namespace of the context; empty if it names none."""
-        context: Any = getattr(self._loader, "current_context", None)
-        values = getattr(context, "value", context) or {}
-        return str((values.get("context") or {}).get("namespace") or "")
-
-    @property
-    def header(self) -> str:
-        """The authorization header; empty where a client certificate or nothing is used."""
-        return str(self.configuration.api_key.get(_TOKEN, "")).strip()
-
-    async def load(self) -> None:
-        """Read the whole configuration."""
-        from kubernetes_asyncio import config
-
-        if self._in_cluster:
-            load_in_cluster: Any = config.load_incluster_config
-            load_in_cluster(client_configuration=self.configuration, try_refresh_token=False)
-        else:
-            self._check_file()
-            self._loader = await config.load_kube_config(
-                config_file=self._path,
-                context=self._context,
-                client_configuration=self.configuration,
-                persist_config=False,
-            )
-
-    def _check_file(self) -> None:
-        """Raise FileNotFoundError if there is no kubeconfig: the library says that a key is missing in it."""
-        names = (self._path or DEFAULT_FILE).split(os.pathsep)
-        if not any(Path(name).expanduser().exists() for name in names if name):
-            raise FileNotFoundError("there is no such file; --kubeconfig or $KUBECONFIG names another one")
-
-    async def renew(self, *, refused: bool) -> None:
-        """Read token files again and run exec plugins; after a refusal read the whole configuration."""
-        if refused or self._loader is None:
-            await self.load()
-        else:
-            await self._loader.load_and_set(self.configuration)
-
-
-def _tls_of(configuration: Any) -> ssl.SSLContext:
-    tls = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
-    # Certificates of many clusters lack the extensions that Python 3.13 requires and Go does not.
-    tls.verify_flags &= ~ssl.VERIFY_X509_STRICT
-    if not configuration.verify_ssl:
-        tls.check_hostname = False
-        tls.verify_mode = ssl.CERT_NONE
-    if configuration.cert_file:
-        tls.load_cert_chain(configuration.cert_file, configuration.key_file)
-    return tls
-
-
 async def _keep_renewed(credential: Credential) -> None:
     """Renew the credential periodically; after a failure the old one is used until it is refused."""
     while True:
-        await asyncio.sleep(CREDENTIAL_CHECK_PERIOD_S)
+        await asyncio.sleep(_CREDENTIAL_CHECK_PERIOD_S)
         try:
             await credential.renew()
         except Exception as error:  # a plugin can fail in any way; the next attempt may succeed

@@ -8,17 +8,22 @@ from weakref import WeakSet
 
 import aiohttp
 
-from phalanx.limits import (
-    POOL_CLOSE_TURNS_MAX,
-    TCP_KEEPALIVE_IDLE_S,
-    TCP_KEEPALIVE_INTERVAL_S,
-    TCP_KEEPALIVE_PROBES,
-)
+_TCP_KEEPALIVE_IDLE_S: Final = 15
+"""Seconds without data before TCP probes the peer."""
+
+_TCP_KEEPALIVE_INTERVAL_S: Final = 5
+"""Seconds between two probes."""
+
+_TCP_KEEPALIVE_PROBES: Final = 3
+"""Unanswered probes after which a connection counts as dead: 30 s without data in all."""
+
+_POOL_CLOSE_TURNS_MAX: Final = 100
+"""Turns of the event loop in which the connections of a closed pool end: at most four were seen."""
 
 _KEEPALIVE: Final = {
-    "TCP_KEEPIDLE": TCP_KEEPALIVE_IDLE_S,
-    "TCP_KEEPINTVL": TCP_KEEPALIVE_INTERVAL_S,
-    "TCP_KEEPCNT": TCP_KEEPALIVE_PROBES,
+    "TCP_KEEPIDLE": _TCP_KEEPALIVE_IDLE_S,
+    "TCP_KEEPINTVL": _TCP_KEEPALIVE_INTERVAL_S,
+    "TCP_KEEPCNT": _TCP_KEEPALIVE_PROBES,
 }
 
 
@@ -42,7 +47,7 @@ class Connector(aiohttp.TCPConnector):
         for open_socket in self._open_sockets():
             with suppress(OSError):  # it is not connected
                 open_socket.shutdown(socket.SHUT_RDWR)
-        for _ in range(POOL_CLOSE_TURNS_MAX):
+        for _ in range(_POOL_CLOSE_TURNS_MAX):
             if not self._open_sockets():
                 return
             await asyncio.sleep(0)

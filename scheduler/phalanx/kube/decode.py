@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from phalanx.kube.errors import ApiError, error_of_status
-from phalanx.limits import JSON_DEPTH_MAX, QUANTITY_LENGTH_MAX
+from phalanx.limits import QUANTITY_LENGTH_MAX
 from phalanx.model.api.kinds import Kind, KubeObject
 from phalanx.model.api.meta import (
     ApiStruct,
@@ -32,6 +32,9 @@ from phalanx.model.api.unknown_fields import names_unknown_fields, with_unknown_
 from phalanx.model.api.workloads import WorkloadObject
 from phalanx.model.events import Applied, Deleted
 from phalanx.model.named_parts import unmarked_json
+
+_JSON_DEPTH_MAX: Final = 100
+"""Nesting levels that are read of an object too deep for the decoder. Kubernetes kinds have about 15."""
 
 T = TypeVar("T")
 
@@ -314,17 +317,17 @@ def _number(text: str) -> Any:
 
 
 def _shallow(text: str) -> Iterator[str]:
-    """Yield the text with _INVALID in place of values nested deeper than JSON_DEPTH_MAX."""
+    """Yield the text with _INVALID in place of values nested deeper than _JSON_DEPTH_MAX."""
     depth = begin = 0
     for token in _TOKENS.finditer(text):
         sign = token[0]
         if sign in "[{":
             depth += 1
-            if depth == JSON_DEPTH_MAX + 1:
+            if depth == _JSON_DEPTH_MAX + 1:
                 yield text[begin : token.start()] + json.dumps(_INVALID)
         elif sign in "]}":
             depth -= 1
-            if depth == JSON_DEPTH_MAX:
+            if depth == _JSON_DEPTH_MAX:
                 begin = token.end()
-    if depth <= JSON_DEPTH_MAX:
+    if depth <= _JSON_DEPTH_MAX:
         yield text[begin:]

@@ -77,6 +77,11 @@ TRANSIENT: Final = (*PERHAPS_APPLIED, *NOT_APPLIED)
 """Errors after which the next attempt may succeed."""
 
 
+def is_refused(error: Exception | None) -> bool:
+    """Whether the API server will refuse the request again."""
+    return isinstance(error, ApiError) and not isinstance(error, (Conflict, *TRANSIENT))
+
+
 _BY_CODE: Final[dict[int, type[ApiError]]] = {
     400: BadRequest,
     401: Unauthorized,

@@ -15,7 +15,13 @@ from phalanx.kube.background_writer import BackgroundWriter
 from phalanx.kube.client import Patch
 from phalanx.kube.errors import AlreadyExists, NotFound
 from phalanx.kube.writing import WriteContext
-from phalanx.limits import EVENT_NAME_MAX, EVENT_NOTE_MAX_BYTES, EVENT_REPEAT_PERIOD_S, EVENT_SERIES_MAX
+from phalanx.limits import EVENT_NAME_MAX, EVENT_SERIES_MAX
+
+_EVENT_REPEAT_PERIOD_S: Final = 360.0
+"""Seconds before a repeated event is written again, as in the recorder of client-go."""
+
+_EVENT_NOTE_MAX_BYTES: Final = 1024
+"""Bytes of the note of an event. The API server refuses more."""
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -57,7 +63,7 @@ class PodEvents:
         *,
         writer: BackgroundWriter,
         source: EventSource,
-        repeat_period: float = EVENT_REPEAT_PERIOD_S,
+        repeat_period: float = _EVENT_REPEAT_PERIOD_S,
     ) -> None:
         """`writer` sends the events; a series is written at most once in `repeat_period` seconds."""
         self._context = context
@@ -100,7 +106,7 @@ class PodEvents:
         self._record(lease, severity, reason, "Reloading", message)
 
     def _record(self, pod: PodRef, severity: str, reason: str, action: str, note: str) -> None:
-        note = message_text(note, EVENT_NOTE_MAX_BYTES)
+        note = message_text(note, _EVENT_NOTE_MAX_BYTES)
         key = (pod.uid, reason, note)
         now = self._context.clock.monotonic()
         series = self._series.pop(key, None)

@@ -1,15 +1,17 @@
 """Carry out evictions: write the condition DisruptionTarget to each pod, then delete exactly these pods.
 
-The condition comes first, because a deleted pod cannot be patched. All pods of a gang get the condition
-before the first one is deleted: the next leader then recognises a partly executed eviction on the pods that
-are left. Both steps are idempotent, so an unknown outcome is retried. Where an answer suggests that the pod
-is gone or was recreated, the pod is read to confirm it. A failed step waits for its next attempt outside the
-queue, and namespaces take turns, so that failures do not block other evictions.
+The condition comes first, because a deleted pod cannot be patched. All pods of a gang get the condition, and
+the record of the gang says that they are being evicted, before the first one is deleted: the next leader then
+recognises a partly executed eviction on the pods that are left, and knows of those that are gone. Both steps
+are idempotent, so an unknown outcome is retried. Where an answer suggests that the pod is gone or was
+recreated, the pod is read to confirm it. A failed step waits for its next attempt outside the queue, and
+namespaces take turns, so that failures do not block other evictions.
 """
 
 import asyncio
 from collections.abc import Callable, Iterable
 from enum import StrEnum
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -23,7 +25,7 @@ from phalanx.kube.flow_control import Backoff, FairQueue
 from phalanx.kube.writing import WriteContext
 from phalanx.model.api.kinds import KINDS
 from phalanx.model.decisions import Evict
-from phalanx.model.names import PodUid
+from phalanx.model.names import GangId, PodUid
 from phalanx.ports import OutcomeUnknown, RequestNotSent
 
 _log = structlog.get_logger(__name__)
@@ -59,15 +61,17 @@ class Evictor:
         *,
         objection: Callable[[Evict], str | None] = lambda _eviction: None,
         message: Callable[[Evict], str] = lambda eviction: eviction.message,
+        when_recorded: Callable[[GangId, Callable[[], None]], None] = lambda _, resume: resume(),
     ) -> None:
         """`objection` says before each attempt why an eviction is no longer valid, or None; `message` is the
-        message for the condition."""
+        message for the condition. `when_recorded` calls a function when the record of a gang is stored."""
         self.idle = asyncio.Event()
         self.idle.set()
         self._context = context
         self._client = context.client
         self._objection = objection
         self._message = message
+        self._when_recorded = when_recorded
         self._queue: FairQueue[_Eviction] = FairQueue(
             self._advance, workers=EVICT_CONCURRENCY, workers_per_tenant=EVICT_CONCURRENCY_PER_NAMESPACE
         )
@@ -76,14 +80,17 @@ class Evictor:
     def submit(self, evictions: Iterable[Evict]) -> None:
         """Accept the evictions of a gang and return at once.
 
-        No pod is deleted before all of them have the condition.
+        No pod is deleted before all of them have the condition, and the record of the gang is stored.
         """
         accepted = [eviction for eviction in evictions if eviction.pod not in self._open]
-        batch = _Batch(len(accepted))
+        if not accepted:
+            return
+        batch = _Batch(len(accepted) + 1)
         for evict in accepted:
             self._open[evict.pod] = eviction = _Eviction(evict, batch, self._new_backoff())
             self._put(eviction)
         self._report_open()
+        self._when_recorded(accepted[0].gang, partial(self._step_counted, batch))
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -139,12 +146,12 @@ class Evictor:
             return
         eviction.has_condition, eviction.attempts, eviction.backoff = True, 0, self._new_backoff()
         eviction.batch.with_condition.append(eviction)
-        self._count_condition(eviction.batch)
+        self._step_counted(eviction.batch)
 
-    def _count_condition(self, batch: "_Batch") -> None:
-        """Count a pod that has the condition, or cannot get it; after the last one the deletes start."""
-        batch.without_condition -= 1
-        if not batch.without_condition:
+    def _step_counted(self, batch: "_Batch") -> None:
+        """Count the record, or a pod that has the condition or cannot get it; then the deletes start."""
+        batch.steps -= 1
+        if not batch.steps:
             for eviction in batch.with_condition:
                 self._put(eviction)
 
@@ -165,7 +172,7 @@ class Evictor:
         reported = _Outcome.WRITTEN if outcome is _Outcome.GONE else outcome
         self._context.reports.write_finished("eviction", reported)
         if not eviction.has_condition:
-            self._count_condition(eviction.batch)
+            self._step_counted(eviction.batch)
         self._report_open()
 
     def _put(self, eviction: "_Eviction") -> None:
@@ -212,9 +219,9 @@ class _Outcome(StrEnum):
 class _Batch:
     """Evictions that were submitted together."""
 
-    def __init__(self, size: int) -> None:
-        self.without_condition = size
-        """Pods that have not got the condition yet."""
+    def __init__(self, steps: int) -> None:
+        self.steps = steps
+        """What has to be written before the deletes: the record, and the conditions of the pods."""
         self.with_condition: list[_Eviction] = []
         self.started = False
         """Whether a request was sent."""

@@ -18,18 +18,20 @@ from phalanx.clock import Clock
 from phalanx.kube.api_fields import format_micro_time
 from phalanx.kube.client import Client, Patch
 from phalanx.kube.errors import ApiError, Conflict, NotFound
-from phalanx.limits import (
-    LEASE_ATTEMPT_TIMEOUT_S,
-    LEASE_DURATION_S,
-    LEASE_FAILED_PAUSE_S,
-    LEASE_RENEW_DEADLINE_S,
-    LEASE_RETRY_PERIOD_S,
-    LEASE_WRITE_MARGIN_S,
-)
+from phalanx.limits import LEASE_ATTEMPT_TIMEOUT_S, LEASE_DURATION_S, LEASE_RENEW_DEADLINE_S
 from phalanx.model.api.core import Lease, LeaseSpec
 from phalanx.model.api.kinds import KINDS
 from phalanx.observe.ports import LeaseReports
 from phalanx.ports import OutcomeUnknown, RequestNotSent
+
+_LEASE_WRITE_MARGIN_S: Final = 1.0
+"""Seconds before the renew deadline when no new write starts. Each write has this long for its response."""
+
+_LEASE_RETRY_PERIOD_S: Final = 2.0
+"""Seconds between two attempts to acquire or renew the Lease."""
+
+_LEASE_FAILED_PAUSE_S: Final = 0.25
+"""Seconds after a failed renewal. A restarting API server should not cost the leader its Lease."""
 
 _log = structlog.get_logger(__name__)
 
@@ -55,10 +57,10 @@ class LeaseTimes(Struct, frozen=True):
 
     duration: float = LEASE_DURATION_S
     renew_deadline: float = LEASE_RENEW_DEADLINE_S
-    retry_period: float = LEASE_RETRY_PERIOD_S
-    failed_pause: float = LEASE_FAILED_PAUSE_S
+    retry_period: float = _LEASE_RETRY_PERIOD_S
+    failed_pause: float = _LEASE_FAILED_PAUSE_S
     attempt_timeout: float = LEASE_ATTEMPT_TIMEOUT_S
-    write_margin: float = LEASE_WRITE_MARGIN_S
+    write_margin: float = _LEASE_WRITE_MARGIN_S
 
 
 DEFAULT_TIMES: Final = LeaseTimes()

@@ -12,12 +12,12 @@ from typing import Final
 import msgspec
 import structlog
 from msgspec import Struct
+from msgspec.structs import replace
 
 from phalanx.kube.binding import Resume
 from phalanx.kube.client import Patch
 from phalanx.kube.decode import Undecodable, decode_leniently
 from phalanx.kube.errors import ApiError, Conflict, NotFound, retry_after
-from phalanx.kube.limits import RECORDS_BYTES_MAX, RECORDS_DELAY_S, RECORDS_WRITE_RATE
 from phalanx.kube.writing import WriteContext
 from phalanx.limits import BIND_BACKOFF_FIRST_S, BIND_BACKOFF_LONGEST_S
 from phalanx.model.api.config_maps import ConfigMap
@@ -34,6 +34,17 @@ from phalanx.model.stored_records import (
     read_records,
 )
 from phalanx.ports import OutcomeUnknown, RequestNotSent
+
+RECORDS_BYTES_MAX: Final = 512 << 10
+"""Bytes of the ConfigMap with the records of gangs. Kubernetes allows 1 MiB. One entry takes about 100 bytes,
+so that there is space for 5,000 gangs."""
+
+RECORDS_WRITE_RATE: Final = 512 << 10
+"""Bytes of that ConfigMap that are written per second: etcd keeps each version for about five minutes, and
+150 MiB of them are little of its 2 GiB."""
+
+RECORDS_DELAY_S: Final = 2.0
+"""Seconds before a change of records is written that no bind waits for, so that one write serves many."""
 
 _log = structlog.get_logger(__name__)
 
@@ -107,6 +118,12 @@ class RecordStore:
         namespace = self._document.namespace_of(gang)
         if namespace is not None:
             self.put(namespace, gang, record)
+
+    def keep_age(self, gang: GangId) -> None:
+        """Keep of the record of a gang what does not concern single members."""
+        record = self._document.get(gang)
+        if record is not None:
+            self.change(gang, replace(record, placed=(), let_in=None, evicting=0))
 
     def remove(self, gang: GangId) -> None:
         """Remove the record of a gang."""

@@ -27,17 +27,20 @@ from phalanx.kube.errors import (
 )
 from phalanx.kube.flow_control import Backoff
 from phalanx.kube.garbage_collection import GarbageCollection
-from phalanx.limits import (
-    OPTIONAL_KIND_RETRY_S,
-    WATCH_BACKOFF_FIRST_S,
-    WATCH_BACKOFF_LONGEST_S,
-    WATCH_IDLE_TIMEOUT_S,
-    WATCH_SECONDS_MIN,
-)
+from phalanx.limits import OPTIONAL_KIND_RETRY_S, WATCH_SECONDS_MIN
 from phalanx.model.api.kinds import Kind, KubeObject
 from phalanx.model.events import Applied, Deleted, NotListed, Relisted
 from phalanx.observe.ports import WatchReports
 from phalanx.ports import OutcomeUnknown, RequestNotSent, Response
+
+_WATCH_IDLE_TIMEOUT_S: Final = 90.0
+"""Seconds without data after which a watch counts as dead. The API server sends a bookmark each minute."""
+
+_WATCH_BACKOFF_FIRST_S: Final = 0.2
+"""Seconds before the first retry of a failed list or watch."""
+
+_WATCH_BACKOFF_LONGEST_S: Final = 10.0
+"""Seconds at most between two retries. A kind whose CRD was just installed is found that soon."""
 
 _log = structlog.get_logger(__name__)
 
@@ -57,7 +60,7 @@ class WatchContext(Struct, frozen=True):
     jitter: Callable[[], float]
     """Random numbers in [0, 1)."""
     garbage_collection: GarbageCollection = field(default_factory=GarbageCollection)
-    idle_timeout: float = WATCH_IDLE_TIMEOUT_S
+    idle_timeout: float = _WATCH_IDLE_TIMEOUT_S
     """Seconds without an event or a bookmark after which a watch counts as dead."""
     use_watch_list: bool = True
     """Whether to try a WatchList; otherwise every list is paged."""
@@ -83,7 +86,7 @@ class Reflector:
         self._initial_list_was_cut = False
         self._decode = KindDecoder(kind)
         self._backoff = Backoff(
-            first=WATCH_BACKOFF_FIRST_S, longest=WATCH_BACKOFF_LONGEST_S, jitter=context.jitter
+            first=_WATCH_BACKOFF_FIRST_S, longest=_WATCH_BACKOFF_LONGEST_S, jitter=context.jitter
         )
         self._version = ""
         self._undecodable_after: str | None = None

@@ -18,7 +18,7 @@ from phalanx.kube.background_writer import BackgroundWriter
 from phalanx.kube.client import Patch
 from phalanx.kube.decode import PartialObject
 from phalanx.kube.writing import WriteContext
-from phalanx.limits import CONDITION_MESSAGE_MAX_BYTES, STATUS_ECHO_S, STATUS_SENT_KEPT
+from phalanx.limits import CONDITION_MESSAGE_MAX_BYTES, STATUS_SENT_KEPT
 from phalanx.model.api.kinds import KINDS
 from phalanx.model.api.meta import ObjectMeta
 from phalanx.model.api.pod_groups import PodGroup, PodGroupStatus
@@ -28,6 +28,10 @@ from phalanx.model.dialects.dialect import Dialect, StatusWrite
 from phalanx.model.names import PodUid
 from phalanx.model.pods import Pod, Scheduled
 from phalanx.model.reasons import UNSCHEDULABLE
+
+_STATUS_ECHO_S: Final = 30.0
+"""Seconds within which a written status must arrive by the watch. Otherwise it was undone, and it is written
+again."""
 
 _encode: Final = msgspec.json.Encoder(order="deterministic").encode
 _decode_partial: Final = msgspec.json.Decoder(PartialObject).decode
@@ -196,7 +200,7 @@ class StatusWriter:
         """Whether this differs from the last request, or that was long ago."""
         now = self._clock.monotonic()
         before = self._requested.pop(uid, None)
-        if before is not None and before.status == wanted and now < before.at + STATUS_ECHO_S:
+        if before is not None and before.status == wanted and now < before.at + _STATUS_ECHO_S:
             self._requested[uid] = before
             return False
         self._requested[uid] = _Request(wanted, now)

@@ -16,13 +16,14 @@ import aiohttp
 from multidict import CIMultiDict
 from yarl import URL
 
-from phalanx.limits import (
-    CONNECT_TIMEOUT_S,
-    HTTP_READ_BUFFER_BYTES,
-    TIMEOUT_OBJECTS_KEPT,
-    WATCH_LINE_MAX_BYTES,
-)
+from phalanx.limits import CONNECT_TIMEOUT_S, WATCH_LINE_MAX_BYTES
 from phalanx.ports import OutcomeUnknown, RequestNotSent, Response
+
+_HTTP_READ_BUFFER_BYTES: Final = 1 << 20
+"""Bytes of a watch to buffer before reading from the socket pauses. One wake-up then takes many events."""
+
+_TIMEOUT_OBJECTS_KEPT: Final = 16
+"""Timeouts whose aiohttp form is cached. Callers use a handful of constants."""
 
 USER_AGENT: Final = f"phalanx/{version('phalanx-scheduler')}"
 
@@ -128,7 +129,7 @@ class HttpTransport:
                 headers=self._headers_for(""),
                 timeout=timeout,
                 allow_redirects=False,
-                read_bufsize=HTTP_READ_BUFFER_BYTES,
+                read_bufsize=_HTTP_READ_BUFFER_BYTES,
                 **self._options,
             )
         except _NOT_SENT as error:
@@ -170,7 +171,7 @@ class HttpTransport:
         timeout = self._timeouts.get(seconds)
         if timeout is None:
             timeout = aiohttp.ClientTimeout(total=seconds, connect=min(CONNECT_TIMEOUT_S, seconds / 2))
-            if len(self._timeouts) < TIMEOUT_OBJECTS_KEPT:
+            if len(self._timeouts) < _TIMEOUT_OBJECTS_KEPT:
                 self._timeouts[seconds] = timeout
         return timeout
 

@@ -275,7 +275,7 @@ class ReservedStart(Struct, frozen=True):
     """Usage of the gang per node."""
 
     has_moved: bool = False
-    """Whether it is later because gangs ran longer than their `runtime.max`."""
+    """Whether it is held from a later time because it was late."""
 
 
 class LetIn(Struct, frozen=True):

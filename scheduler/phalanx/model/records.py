@@ -55,7 +55,8 @@ class GangRecord(Struct, frozen=True):
     `queued_since`: when its minimum first existed without scheduling gates, never before its PodGroup or its
     controller was created. `placed` is sorted by role, subgroup and requests. `finishing_since`: when the
     first member of its minimum succeeded; this protects a gang once. `has_launched`: whether a pod without
-    devices has gone before the starts of its queue.
+    devices has gone before the starts of its queue. `evicting`: of how many bound members the eviction for
+    others or the release was decided that have not left their nodes.
     """
 
     queued_since: int = 0
@@ -63,6 +64,7 @@ class GangRecord(Struct, frozen=True):
     finishing_since: int = 0
     has_launched: bool = False
     let_in: LetInRecord | None = None
+    evicting: int = 0
 
     @property
     def bound(self) -> dict[RecordKind, int]:

@@ -105,6 +105,7 @@ class Snapshot(Struct, frozen=True):
       descendants.
     - `foreign`: usage per node of pods of other schedulers that may end, by owner, such as "Job team/x" or
       "pod team/y".
+    - `foreign_terminating`: those of these owners all of whose pods are being deleted, sorted.
     - `nominated`: pods of other schedulers that are nominated to a node and not bound yet, by priority, the
       highest first.
     - `claims` is keyed by "namespace/name".
@@ -133,6 +134,7 @@ class Snapshot(Struct, frozen=True):
     queues: Mapping[QueueName, Queue] = {}
     queue_usage: Mapping[QueueName, Mapping[NodeName, Resources]] = {}
     foreign: Mapping[str, Mapping[NodeName, Resources]] = {}
+    foreign_terminating: tuple[str, ...] = ()
     nominated: Mapping[NodeName, tuple[NominatedPods, ...]] = {}
     namespace_labels: Mapping[str, Mapping[str, str]] = {}
     topologies: Mapping[str, Topology] = {}

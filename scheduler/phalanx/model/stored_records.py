@@ -46,6 +46,7 @@ class _Entry(Struct, frozen=True, array_like=True):
     members: tuple[_Members, ...]
     has_launched: bool = False
     let_in: _LetIn | None = None
+    evicting: int = 0
 
 
 class _About(Struct, frozen=True):
@@ -95,7 +96,9 @@ def _record(entry: _Entry, requests: tuple[Mapping[str, int], ...]) -> GangRecor
         for role, subgroup, index, bound, reserved in entry.members
     )
     let_in = LetInRecord(*entry.let_in) if entry.let_in is not None else None
-    return GangRecord(entry.queued_since, placed, entry.finishing_since, entry.has_launched, let_in)
+    return GangRecord(
+        entry.queued_since, placed, entry.finishing_since, entry.has_launched, let_in, entry.evicting
+    )
 
 
 def written(records: Records) -> str:
@@ -112,11 +115,13 @@ def _entry(record: GangRecord, table: dict[tuple[tuple[str, int], ...], int]) ->
         for each in record.placed
     )
     let_in = record.let_in
-    seldom: tuple[object, ...] = ()
-    if let_in is not None:
-        seldom = (record.has_launched, (let_in.ends, let_in.before, let_in.is_start))
-    elif record.has_launched:
-        seldom = (True,)
+    seldom: list[object] = [
+        record.has_launched,
+        (let_in.ends, let_in.before, let_in.is_start) if let_in is not None else None,
+        record.evicting,
+    ]
+    while seldom and not seldom[-1]:
+        seldom.pop()
     return (record.queued_since, record.finishing_since, members, *seldom)
 
 

@@ -9,3 +9,8 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+
+
+def that_wait(count: int) -> str:
+    """Such as "1 waits" or "2 wait"."""
+    return f"{count} wait{'s' if count == 1 else ''}"

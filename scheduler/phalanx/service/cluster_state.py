@@ -111,6 +111,10 @@ class ClusterState:
             self._changed[gang] = None
             self.has_changes.set()
 
+    def has_owner(self, gang: GangId) -> bool:
+        """Whether the object that makes the pods of a gang, or its PodGroup, exists and is known."""
+        return self.cache.has_owner(gang) or self.objects.has_pod_group(gang)
+
     def take_changed(self) -> tuple[GangId, ...]:
         """Return the gangs that changed since the last call, in the order of their first change."""
         changed, self._changed = tuple(self._changed), {}
@@ -194,6 +198,10 @@ class PhalanxObjects:
         """Return the PodGroup of another dialect that a pod names; None for a dialect without a status."""
         groups = self._of_dialects.get(dialect.kind)
         return groups.with_name(pod.namespace, pod.group or "") if groups is not None else None
+
+    def has_pod_group(self, gang: GangId) -> bool:
+        """Whether some PodGroup with a status has this UID."""
+        return any(groups.with_uid(gang) is not None for groups in self._by_kind.values())
 
     def version(self, gang: GangId) -> str:
         """Return the last seen resourceVersion of the PodGroup with this UID; empty where there is none."""

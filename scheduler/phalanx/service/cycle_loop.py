@@ -2,21 +2,23 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import Final
 
 import structlog
 
 from phalanx.clock import Clock
 from phalanx.deciders.port import Decider, RecordedCycle
 from phalanx.framework.retry import cycle_pause_s
-from phalanx.limits import (
-    CYCLE_STUCK_S,
-    ERROR_KEPT_S,
-    INCONCLUSIVE_KEPT_S,
-    SHOWN_ERRORS,
-)
+from phalanx.limits import CYCLE_STUCK_S, INCONCLUSIVE_KEPT_S
 from phalanx.model.decisions import CycleResult
 from phalanx.observe.ports import CycleReports
 from phalanx.service.cycle_trigger import CycleTrigger
+
+_SHOWN_ERRORS: Final = 8
+"""Errors of the solver that one log line lists. The recorded cycle has all of them."""
+
+_ERROR_KEPT_S: Final = 600.0
+"""Seconds before another cycle with the same errors is recorded. Fetching one of a large cluster is slow."""
 
 _log = structlog.get_logger(__name__)
 
@@ -116,12 +118,12 @@ class CycleLoop:
         """
         errors, now = result.stats.errors, self._clock.monotonic()
         if errors != self._kept_errors or now >= self._errors_kept_until:
-            self._kept_errors, self._errors_kept_until = errors, now + ERROR_KEPT_S
+            self._kept_errors, self._errors_kept_until = errors, now + _ERROR_KEPT_S
             self.last_error = await self._decider.last()
         _log.error(
             "error of the solver, a plugin or the scheduler; `phalanx snapshot --error` saves the cycle",
             cycle=result.cycle,
-            errors=result.stats.errors[:SHOWN_ERRORS],
+            errors=result.stats.errors[:_SHOWN_ERRORS],
             count=len(result.stats.errors),
         )
 

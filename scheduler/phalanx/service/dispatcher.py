@@ -1,5 +1,7 @@
 """Dispatch the decisions of a cycle to binder and evictor, and apply the outcomes of binds to the cache."""
 
+from typing import Final
+
 import structlog
 
 from phalanx.cache.events import Applied, Assumed, AwaitsDevices, Forgotten
@@ -16,7 +18,6 @@ from phalanx.kube.binding import (
     PodGroupRef,
 )
 from phalanx.kube.evictor import Evictor
-from phalanx.limits import FAILED_NODES_KEPT
 from phalanx.model.api.devices import ResourceClaim
 from phalanx.model.decisions import Bind, CycleResult, Evict, Placement
 from phalanx.model.gangs import Gang
@@ -27,6 +28,9 @@ from phalanx.service.cluster_state import ClusterState
 from phalanx.service.gang_records import GangRecords, has_own_status
 from phalanx.service.gang_starts import GangStarts
 from phalanx.service.reporter import Reporter
+
+_FAILED_NODES_KEPT: Final = 32
+"""Nodes for which provisioning has failed that are remembered for a pod."""
 
 _log = structlog.get_logger(__name__)
 
@@ -120,7 +124,7 @@ class Dispatcher:
         last = pod.bind_backoff if pod is not None else None
         before, nodes = (last.failures, last.failed_on) if last is not None else (0, ())
         if failed_on is not None:
-            nodes = (*(node for node in nodes if node != failed_on), failed_on)[-FAILED_NODES_KEPT:]
+            nodes = (*(node for node in nodes if node != failed_on), failed_on)[-_FAILED_NODES_KEPT:]
         until = self._clock.now_ms() + self.retry.bind_backoff_ms(before)
         backoff = BindBackoff(until=until, failures=before + 1, why=reason, failed_on=nodes)
         self._state.apply(Forgotten(bind.pod, backoff))

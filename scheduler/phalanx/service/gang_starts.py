@@ -6,13 +6,18 @@ from typing import Final
 from msgspec import Struct
 
 from phalanx.clock import Clock
-from phalanx.limits import TRACED_GANGS_MAX, WAITS_KEPT
 from phalanx.model.decisions import CycleResult, Placement
 from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId
 from phalanx.model.pods import Pod
 from phalanx.model.reasons import Verdict
 from phalanx.observe.ports import GangStart, StartReports, Wait
+
+_TRACED_GANGS_MAX: Final = 10_000
+"""Waiting gangs of which traces record the waits, the first ones in the order of the verdicts."""
+
+_WAITS_KEPT: Final = 32
+"""Waits of one gang in its trace, the last ones. A gang that waits for days would have thousands."""
 
 START: Final = "start"
 """The cause of a placement that starts a gang."""
@@ -30,7 +35,7 @@ class WaitHistory:
 
         Most verdicts are the same objects as before.
         """
-        verdicts = {verdict.gang: verdict for verdict in result.verdicts[:TRACED_GANGS_MAX]}
+        verdicts = {verdict.gang: verdict for verdict in result.verdicts[:_TRACED_GANGS_MAX]}
         for gang, verdict in verdicts.items():
             if self._verdicts.get(gang) is not verdict:
                 self._add(gang, verdict, now_ms)
@@ -46,7 +51,7 @@ class WaitHistory:
         waits = self._waits.get(gang, ())
         if not waits or waits[-1].reason != verdict.reason.value:
             wait = Wait(now_ms, verdict.reason.value, verdict.message)
-            self._waits[gang] = (*waits[-WAITS_KEPT + 1 :], wait)
+            self._waits[gang] = (*waits[-_WAITS_KEPT + 1 :], wait)
 
 
 class _Open(Struct):

@@ -8,6 +8,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Mapping
 from functools import partial
+from typing import Final
 
 import msgspec
 from msgspec import Struct
@@ -18,15 +19,7 @@ from phalanx.kube.events import EventSource, PodEvents, PodRef
 from phalanx.kube.job_sizes import JobSize, JobSizeWriter
 from phalanx.kube.status import StatusWriter
 from phalanx.kube.writing import WriteContext
-from phalanx.limits import (
-    EVENT_CONCURRENCY,
-    EVENTS_WAITING_MAX,
-    REPORT_FLUSH_S,
-    REPORT_PERIOD_S,
-    STATUS_CONCURRENCY,
-    STATUS_RETRY_S,
-    STATUS_WAITING_MAX,
-)
+from phalanx.limits import EVENTS_WAITING_MAX, REPORT_FLUSH_S, REPORT_PERIOD_S, STATUS_WAITING_MAX
 from phalanx.model.api.pod_groups import Counts
 from phalanx.model.api.volcano import VolcanoPodGroup
 from phalanx.model.decisions import Bind, CycleResult, Evict, EvictionReason, Placement, QueueReport
@@ -47,6 +40,15 @@ from phalanx.service.gang_records import GangRecords
 from phalanx.service.pod_group_status import GangReport
 from phalanx.service.pod_messages import PodMessages
 from phalanx.service.tenant_names import TenantNames
+
+_STATUS_CONCURRENCY: Final = 8
+"""Status writes in flight: a fraction of the binds."""
+
+_EVENT_CONCURRENCY: Final = 4
+"""Events in flight. Events have the lowest priority."""
+
+_STATUS_RETRY_S: Final = 2.0
+"""Seconds before the status of a PodGroup is computed and written again after a failed write."""
 
 _NO_REPORT = GangReport()
 
@@ -89,12 +91,12 @@ class Reporter:
         self._pod_messages = PodMessages(context.clock, self._report_later)
         self._status_writer = BackgroundWriter(
             context,
-            WriteQueue("status", STATUS_CONCURRENCY, STATUS_WAITING_MAX, "STATUS_WAITING_MAX"),
+            WriteQueue("status", _STATUS_CONCURRENCY, STATUS_WAITING_MAX, "STATUS_WAITING_MAX"),
             none_due=none_due,
         )
         self._event_writer = BackgroundWriter(
             context,
-            WriteQueue("event", EVENT_CONCURRENCY, EVENTS_WAITING_MAX, "EVENTS_WAITING_MAX"),
+            WriteQueue("event", _EVENT_CONCURRENCY, EVENTS_WAITING_MAX, "EVENTS_WAITING_MAX"),
             none_due=none_due,
         )
         self._status = StatusWriter(context, writer=self._status_writer, on_lost=self._write_lost)
@@ -231,10 +233,10 @@ class Reporter:
         self._report_soon(GangId(uid))
         if not self._queues_planned:
             self._queues_planned = True
-            asyncio.get_running_loop().call_later(STATUS_RETRY_S, self._report_queues)
+            asyncio.get_running_loop().call_later(_STATUS_RETRY_S, self._report_queues)
 
     def _report_soon(self, gang: GangId) -> None:
-        asyncio.get_running_loop().call_later(STATUS_RETRY_S, self._state.mark_changed, gang)
+        asyncio.get_running_loop().call_later(_STATUS_RETRY_S, self._state.mark_changed, gang)
 
     def _report_later(self, seconds: float, gang: GangId) -> None:
         asyncio.get_running_loop().call_later(seconds, self._report_again, gang)

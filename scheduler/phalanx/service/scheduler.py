@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import Final
 
 import structlog
 from msgspec import Struct, field
@@ -19,7 +20,7 @@ from phalanx.kube.garbage_collection import GarbageCollection
 from phalanx.kube.leader_election import Identity, Leadership
 from phalanx.kube.reflector import WatchContext
 from phalanx.kube.writing import WriteContext
-from phalanx.limits import EVICT_STOP_GRACE_S, REPORT_FLUSH_S, STOP_GRACE_S
+from phalanx.limits import EVICT_STOP_GRACE_S, REPORT_FLUSH_S
 from phalanx.model.decisions import CycleResult
 from phalanx.model.names import GangId
 from phalanx.model.reasons import Verdict
@@ -37,6 +38,9 @@ from phalanx.service.reporter import Reporter
 from phalanx.service.tenant_names import TenantNames
 from phalanx.service.watcher import ClusterWatcher
 from phalanx.service.write_checks import CacheEvictionCheck, CachePlacementCheck
+
+_STOP_GRACE_S: Final = 15.0
+"""Seconds of a stopping scheduler to complete started gangs: half of the usual grace period of a pod."""
 
 _log = structlog.get_logger(__name__)
 
@@ -91,12 +95,11 @@ class Scheduler:
             reports=parts.metrics,
             jitter=jitter,
         )
-        eviction_check = CacheEvictionCheck(parts.cache, lambda: self._cycle_loop.breaker)
         self._names = names = TenantNames(parts.cache, show_all=parts.config.privacy.show_other_tenants)
-        self._evictor = Evictor(context, objection=eviction_check.objection, message=names.eviction_message)
         self._placement_check = CachePlacementCheck(parts.cache, parts.config, parts.clock.now_ms)
         self._binder = Binder(context, self._binder_callbacks(parts))
         self._records = GangRecords(context, state=self._state, namespace=parts.identity.lease_namespace)
+        self._evictor = self._new_evictor(context)
         self._reporter = Reporter(
             context,
             state=self._state,
@@ -236,11 +239,19 @@ class Scheduler:
             _log.info("scheduler stopping")
             cycles.cancel()
             await asyncio.gather(
-                self._binder.stop(within=STOP_GRACE_S), self._evictor.stop(within=EVICT_STOP_GRACE_S)
+                self._binder.stop(within=_STOP_GRACE_S), self._evictor.stop(within=EVICT_STOP_GRACE_S)
             )
             await asyncio.gather(self._reporter.flush(), self._records.flush(within=REPORT_FLUSH_S))
             for worker in workers:
                 worker.cancel()
+
+    def _new_evictor(self, context: WriteContext) -> Evictor:
+        return Evictor(
+            context,
+            objection=CacheEvictionCheck(self._parts.cache, lambda: self._cycle_loop.breaker).objection,
+            message=self._names.eviction_message,
+            when_recorded=self._records.when_eviction_stored,
+        )
 
     def _binder_callbacks(self, parts: SchedulerDependencies) -> BinderCallbacks:
         """Parts that are created after the binder are looked up when they are called."""

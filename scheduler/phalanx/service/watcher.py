@@ -2,14 +2,16 @@
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Final
 
 import structlog
 
 from phalanx.kube.reflector import Reflector, WatchContext
-from phalanx.limits import SYNC_LOG_PERIOD_S
 from phalanx.model.api.kinds import WATCHED_KINDS, kind_named
 from phalanx.service.cluster_state import ClusterState
+
+_SYNC_LOG_PERIOD_S: Final = 5.0
+"""Seconds between two log lines about pending initial lists."""
 
 _log = structlog.get_logger(__name__)
 
@@ -77,7 +79,7 @@ class ClusterWatcher:
     async def _synced(self, reflector: Reflector) -> None:
         while not reflector.synced.is_set():
             try:
-                async with asyncio.timeout(SYNC_LOG_PERIOD_S):
+                async with asyncio.timeout(_SYNC_LOG_PERIOD_S):
                     await reflector.synced.wait()
             except TimeoutError:
                 _log.warning("waiting for the initial lists", error=reflector.sync_error)

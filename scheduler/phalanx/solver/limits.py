@@ -57,23 +57,17 @@ takes as much memory as its placement: 100 kB for a gang on 1,000 nodes, otherwi
 EXPLANATION_EFFORT_PART: Final = 0.1
 """Fraction of the deterministic time of an explanation for each of its solves."""
 
-JOINT_MASTER_PART: Final = 0.5
-"""Fraction of it for one solve of the master problem. The subproblems and a second round get the rest."""
-
-JOINT_CEILING_PART: Final = 0.3
-"""Fraction of one solve that is spent to reach the upper bound of the value before the value is optimised."""
-
-JOINT_REGION_PART: Final = 0.025
-"""Fraction for one subproblem, or to put gangs into fewer subproblems. Most take a hundredth."""
-
-JOINT_ROUNDS_MAX: Final = 6
-"""Solves of the master problem after subproblems have refused its plan. Most plans are accepted at once."""
-
-JOINT_KNAPSACK_UNITS_MAX: Final = 1 << 18
-"""Units of the knapsack that bounds the value. With 200 gangs it takes about 0.1 s."""
+JOINT_VALUE_PART: Final = 0.75
+"""Fraction of the deterministic time of joint admission for the value of the admitted gangs. The rest is for
+few domains."""
 
 JOINT_PAIRS_MAX: Final = 1 << 15
-"""Pairs of a gang and a subproblem in the model of the master problem. Building it takes about a second."""
+"""Pairs of a rule and a domain in the joint model: 80 gangs that require one of 400 racks. Building it takes
+about a second."""
+
+JOINT_FEWEST_PAIRS_MAX: Final = 1 << 8
+"""Pairs of a gang and a domain of its preferred level up to which few of them are searched together, which
+takes some tenths of a second. With more, only few domains of the widest level are."""
 
 MOVE_ASSIGNMENTS_MAX: Final = 20_000
 """Pairs of a pod and a node in an exact search for moves: about 100 single pods on 200 nodes. With more,

@@ -67,7 +67,7 @@ HEAVY = (
     "ortools",
     "numpy",
     "aiohttp",
-    "kubernetes_asyncio",
+    "jsonschema",
     "structlog",
     "asyncio",
     "rich",

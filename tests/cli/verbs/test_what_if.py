@@ -6,10 +6,14 @@ from typing import Any
 
 import pytest
 import yaml
+from phalanx.model.names import GangId
+from phalanx.model.records import GangRecord, PlacedMembers
+from phalanx.model.stored_records import RecordDocument
 from phalanx_simulator.embedded.controllers.resource_claims import serve
 
 from tests.cli.test_released_claims import Cluster, slice_of
 from tests.cli.verbs.conftest import World, gpu_node, gpu_pod, pod_group, queue
+from tests.fake_objects import namespace
 
 
 def manifest(path: Path, *objects: Any) -> str:
@@ -57,6 +61,20 @@ async def test_added_nodes_let_a_waiting_gang_start(tenants: World) -> None:
     assert start["gang"] == "vision/large"
     assert [each["node"] for each in start["nodes"]] == ["b1-added-0", "b1-added-1"]
     assert (await tenants.json("what-if", "--add-nodes", "1", "--like", "b1"))["noLongerWaiting"] == []
+
+
+@pytest.mark.parametrize("configured", [[], ["example.com/burn-in"], ["example.com/"]])
+async def test_an_added_node_has_no_taint_that_is_only_a_state(
+    world: World, tmp_path: Path, configured: list[str]
+) -> None:
+    node = gpu_node("n1", rack="a")
+    world.create(node | {"spec": {"taints": [{"key": "example.com/burn-in", "effect": "NoSchedule"}]}})
+    world.create(gpu_pod("waits", space="default"))
+    config = tmp_path / "config.yaml"
+    config.write_text(yaml.safe_dump({"stateTaints": configured}))
+    change = ("what-if", "--add-nodes", "1", "--like", "n1", "--config", str(config))
+    starts = (await world.json(*change))["starts"]
+    assert [each["gang"] for each in starts] == (["default/waits"] if configured else [])
 
 
 async def test_a_drained_node_moves_its_gang(tenants: World) -> None:
@@ -150,3 +168,48 @@ async def test_a_pod_that_moves_to_another_node_gets_another_claim(world: World)
     view = await world.json("what-if", "--drain", "n")
     (start,) = view["starts"]
     assert [each["node"] for each in start["nodes"]] == ["m"]
+
+
+def with_a_lost_member(world: World) -> Any:
+    """The record of a gang of two that lost a member. A pod that is first by its name waits for its GPUs."""
+    world.create(gpu_node("n1", rack="a"), namespace("phalanx-system"))
+    meta = {"labels": {"scheduling.phalanx.dev/min-member": "2"}}
+    owner = {
+        "apiVersion": "example.com/v1",
+        "kind": "Runner",
+        "name": "pair",
+        "uid": "u1",
+        "controller": True,
+    }
+    world.create(gpu_pod("first", space="default"))
+    for name, node in (("pair-0", "n1"), ("pair-1", "")):
+        pod = gpu_pod(name, space="default", node=node, ownerReferences=[owner], **meta)
+        world.create(pod)
+    gpus = {"nvidia.com/gpu": 4}
+    records = RecordDocument(10_000)
+    record = GangRecord(1, (PlacedMembers("", "", gpus, bound=2),))
+    records.put("default", GangId("default/u1"), record)
+    metadata = {"name": "phalanx-records", "namespace": "phalanx-system"}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": dict(records.data())}
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+async def test_lost_members_of_gangs_without_a_pod_group_are_known(
+    world: World, tmp_path: Path, is_known: bool
+) -> None:
+    world.create(with_a_lost_member(world))
+    file = manifest(tmp_path / "job.yaml", job("new", pods=1, gpus=4))
+    namespace = "phalanx-system" if is_known else "elsewhere"
+    done = await world.run("what-if", "--submit", file, "-o", "json", "--scheduler-namespace", namespace)
+    (start,) = json.loads(done.out)["starts"]
+    assert start["gang"] == ("default/pair" if is_known else "default/first")
+    note = "ConfigMap phalanx-records of namespace elsewhere is left out: there is none"
+    assert (note in done.err) is not is_known
+
+
+async def test_a_note_says_that_records_may_not_be_read(world: World, tmp_path: Path) -> None:
+    world.create(with_a_lost_member(world))
+    world.server.forbidden = ("/api/v1/namespaces/phalanx-system/configmaps",)
+    file = manifest(tmp_path / "job.yaml", job("new", pods=1, gpus=4))
+    done = await world.run("what-if", "--submit", file)
+    assert "ConfigMap phalanx-records of namespace phalanx-system is left out: you may not get it" in done.err

@@ -264,12 +264,11 @@ def joint_subgroup_problems(draw: st.DrawFn) -> JointProblem:
 
 @st.composite
 def _subgroup_gang(draw: st.DrawFn, index: int, budget: Budget) -> GangDemand:
-    """Subgroups a, b inside a, and c; no rule is nested inside segments, which is not supported."""
+    """Subgroups a, b inside a, and c."""
     where = draw(st.lists(st.sampled_from(("", "a", "a", "a/b", "c")), min_size=1, max_size=3, unique=True))
     parts = [(one, draw(st.integers(0, 1)), draw(st.integers(1, 2))) for one in sorted(where)]
     options = st.sampled_from((None, "spine", "rack", "rack", "rack:2", "spine:2"))
-    inner, last = draw(options), draw(options)
-    outer = draw(st.sampled_from((None, "spine", "rack")) if inner else options)
+    inner, last, outer = draw(options), draw(options), draw(options)
     rules = {name: rule for name, rule in (("a", outer), ("b", inner), ("c", last)) if rule}
     demand = gang(
         f"gang-{index}",

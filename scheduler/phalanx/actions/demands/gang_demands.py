@@ -11,6 +11,7 @@ from phalanx.framework.member_sets import first_sufficient
 from phalanx.framework.minimum_members import (
     MissingMembers,
     first_members,
+    incomplete_roles,
     missing_besides,
     placed_last,
     without_node,
@@ -32,6 +33,7 @@ from phalanx.model.names import PodUid
 from phalanx.model.pods import Pod
 from phalanx.model.reasons import Objection, Reason
 from phalanx.model.records import record_kinds
+from phalanx.model.texts import that_wait
 
 
 class _OuterSubgroups(Struct, frozen=True):
@@ -71,7 +73,9 @@ def demands_of(
     if isinstance(demands, Objection):
         return demands
     wanted = tuple([demand for demand in demands if demand.batches])
-    return wanted or _incomplete_subgroup(gang, ready, counted) or ()
+    return (
+        wanted or _incomplete_subgroup(gang, ready, counted) or _incomplete_role(gang, ready, counted) or ()
+    )
 
 
 def _demands_of_start(
@@ -130,7 +134,8 @@ def _demands_of_running(
     able = {pod.uid for pod in replacing}
     repairs = first_members([pod for pod in inside if pod.uid in able], missing, gang.subgroups)
     repaired = {pod.uid for pod in repairs}
-    others = [pod for pod in inside if pod.uid not in repaired]
+    incomplete = incomplete_roles(gang, ready, [*counted, *repairs])
+    others = [pod for pod in inside if pod.uid not in repaired and pod.role not in incomplete]
     growth = first_members(others, missing_besides(repairs, missing, gang.subgroups), gang.subgroups)
     grown = {pod.uid for pod in growth}
     late = [name for name in outer.complete if name not in names]
@@ -302,10 +307,24 @@ def _subgroup_shortages(
         yield waiting, _needs_more(f"subgroup {name}", needs[name], waiting)
 
 
+def _incomplete_role(gang: Gang, ready: Sequence[Pod], counted: Sequence[Pod]) -> Objection | None:
+    """The Objection to waiting pods without a demand: their role starts whole, and is incomplete."""
+    for name, needed in incomplete_roles(gang, ready, counted).items():
+        present = sum(1 for pod in ready if pod.role == name)
+        return _members_missing(
+            _needs_more(f"role {name}{_of(gang)}", needed, present), how_to_lower_minimum(gang)
+        )
+    return None
+
+
+def _of(gang: Gang) -> str:
+    return f" of {gang.workload.partition('.')[0]} {gang}" if gang.workload else ""
+
+
 def _shortage(gang: Gang, chosen: Sequence[Pod], needed: MissingMembers) -> Objection | None:
     """An Objection if the chosen pods do not reach a whole minimum."""
     how = how_to_lower_minimum(gang)
-    of = f" of {gang.workload.partition('.')[0]} {gang}" if gang.workload else ""
+    of = _of(gang)
     for role, count in needed.roles.items():
         present = sum(1 for pod in chosen if pod.role == role)
         if present < count:
@@ -324,9 +343,9 @@ def _shortage(gang: Gang, chosen: Sequence[Pod], needed: MissingMembers) -> Obje
 
 
 def _needs_more(part: str, needed: int, existing: int) -> str:
-    return (
-        f"{part} needs {needed} more pod{'' if needed == 1 else 's'}, {existing} exist{'s' * (existing == 1)}"
-    )
+    missing = needed - existing
+    waiting = f", {that_wait(existing)}" if existing else ""
+    return f"{part} needs {missing} more pod{'' if missing == 1 else 's'}{waiting}"
 
 
 def _members_missing(message: str, how_to_lower: str) -> Objection:

@@ -12,6 +12,7 @@ from phalanx.model.gangs import Gang, RoleSpec
 from phalanx.model.names import PodUid
 from phalanx.model.pods import Pod
 from phalanx.model.reasons import Objection, Reason
+from phalanx.model.texts import that_wait
 
 
 def surplus_in_units(gang: Gang, demands: Sequence[Demand]) -> tuple[Demand, ...] | Objection:
@@ -83,6 +84,6 @@ def _shortage(gang: Gang, roles: Sequence[RoleSpec]) -> Objection:
     count = waiting[role.name]
     return Objection(
         Reason.MEMBERS_MISSING,
-        f"role {role.name} starts in units of {role.unit} pods, and only {count} wait{'s' * (count == 1)}",
+        f"role {role.name} starts in units of {role.unit} pods, and only {that_wait(count)}",
         "Wait for the controller to create the missing pods of the unit",
     )

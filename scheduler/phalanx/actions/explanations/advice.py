@@ -64,7 +64,8 @@ class Freed(Struct, frozen=True):
         for each in self.capacity:
             by_amounts.setdefault(formatting.more(each.amounts), []).append(each.node)
         parts = [
-            f"{amounts} are free{{}} on {'each of ' if len(nodes) > 1 else ''}{formatting.named_nodes(nodes)}"
+            f"{amounts} {formatting.be(amounts)} free{{}} on "
+            f"{'each of ' if len(nodes) > 1 else ''}{formatting.named_nodes(nodes)}"
             for amounts, nodes in by_amounts.items()
         ]
         where = in_domain(self.level, self.domain)
@@ -97,8 +98,7 @@ class Released(Struct, frozen=True):
     def text(self) -> str:
         """One phrase for each limit."""
         parts = [f"{formatting.needed(amounts)} of the {name}" for name, amounts in self.limits.items()]
-        is_one = len(parts) == 1 and parts[0].startswith("1 ") and "," not in parts[0]
-        return f"{' and '.join(parts)} {'is' if is_one else 'are'} released"
+        return f"{' and '.join(parts)} {formatting.be(', '.join(parts))} released"
 
 
 class SelectedPodRuns(Struct, frozen=True):

@@ -26,7 +26,7 @@ from phalanx.actions.limits import ADVISED_NODES_MAX, ADVISED_PLACES_MAX
 from phalanx.actions.nodes.device_projection import is_device_slot
 from phalanx.actions.nodes.gang_constraints import constraints_of
 from phalanx.actions.nodes.resource_projection import is_numa_slot
-from phalanx.actions.problems.capacity_holders import CapacityHolder, is_terminating
+from phalanx.actions.problems.capacity_holders import CapacityHolder
 from phalanx.framework.session import Session
 from phalanx.model import named_parts
 from phalanx.model.gpu_shares import requests_share
@@ -112,7 +112,7 @@ class AdviceSearch:
             yield kinds.Ends(tuple(map(self._as_ending, self._completions)))
 
     def _as_ending(self, holder: CapacityHolder) -> str:
-        terminating = " (terminating)" if is_terminating(holder, self._session) else ""
+        terminating = " (terminating)" if holder.is_terminating else ""
         return named_parts.titled(holder.name) + terminating
 
     def _released(self) -> Iterator[Event]:

@@ -22,7 +22,12 @@ from phalanx.actions.limits import (
     ENDINGS_NEEDED_MAX,
     ENDINGS_TRIED_MAX,
 )
-from phalanx.actions.problems.capacity_holders import CapacityHolder, Cost, find_capacity_holders
+from phalanx.actions.problems.capacity_holders import (
+    CapacityHolder,
+    Cost,
+    find_capacity_holders,
+    terminating_members,
+)
 from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.framework.nodes.topology import Path
 from phalanx.framework.session import Session
@@ -75,7 +80,13 @@ class CompletionSearch:
 
         `missing` is the capacity to add, if known; it guides the search for larger sets.
         """
-        candidates = _Candidates(self.holders, self._by_node, protected, self._uncertain_nodes(demand))
+        candidates = _Candidates(
+            self.holders,
+            self._by_node,
+            protected,
+            self._uncertain_nodes(demand),
+            own=terminating_members(demand.gang, self._session),
+        )
         oracle = FeasibilityOracle(self._answers, self._limits, solves=ENDING_SOLVES_MAX)
         return _Search(self._session, self._builder, demand, candidates, oracle).find(missing)
 
@@ -111,17 +122,26 @@ class _Candidates:
         by_node: Mapping[NodeName, Sequence[CapacityHolder]],
         protected: frozenset[GangId],
         uncertain: frozenset[NodeName],
+        *,
+        own: Sequence[CapacityHolder],
     ) -> None:
-        """`by_node` has protected holders too. Holders of other schedulers on `uncertain` nodes are none."""
+        """`by_node` has protected holders too. Holders of other schedulers on `uncertain` nodes are none.
+
+        `own`: terminating pods of the gang, which may end although the gang is protected.
+        """
         self._protected = protected
         self._uncertain = uncertain
-        self.holders = list(filter(self._may_end, holders)) if protected or uncertain else holders
+        may_all_end = not (protected or uncertain)
+        self.holders = [*own, *(holders if may_all_end else filter(self._may_end, holders))]
         self._by_node = by_node
+        self._own = own
 
     def on(self, nodes: Iterable[NodeName]) -> list[CapacityHolder]:
         """The holders on these nodes, each once."""
-        found = {holder.key: holder for node in nodes for holder in self._by_node.get(node, ())}
-        return list(filter(self._may_end, found.values()))
+        places = set(nodes)
+        found = {holder.key: holder for node in places for holder in self._by_node.get(node, ())}
+        own = [holder for holder in self._own if not places.isdisjoint(holder.used)]
+        return [*own, *filter(self._may_end, found.values())]
 
     def _may_end(self, holder: CapacityHolder) -> bool:
         if holder.gang is None:
@@ -170,9 +190,11 @@ class _Search:
                 return pair
         return self._sufficient_set(missing)
 
-    def _order(self, holder: CapacityHolder, domain: Path) -> tuple[bool, int, bool, Cost]:
-        """Those that repel the demand or that it avoids, then the smallest in the domain that lacks least."""
-        return (not self._repels(holder), holder.cost[0], not self._is_in(holder, domain), holder.cost)
+    def _order(self, holder: CapacityHolder, domain: Path) -> tuple[bool, bool, int, bool, Cost]:
+        """Those that end by themselves first, then those that repel the demand or that it avoids, then the
+        smallest in the domain that lacks least."""
+        repels, is_elsewhere = self._repels(holder), not self._is_in(holder, domain)
+        return (not holder.is_terminating, not repels, holder.cost[0], is_elsewhere, holder.cost)
 
     def _repels(self, holder: CapacityHolder) -> bool:
         """Whether anti-affinity concerns pods of the holder and of the demand, in either direction."""

@@ -96,14 +96,18 @@ class Case(Struct, frozen=True, dict=True):
 # --- nodes and cluster --------------------------------------------------------------------------------------
 
 
-def no_eligible_node(demand: Demand, batch: Batch, session: Session, advice: Advice) -> Diagnosis:
-    """No node passes the filters for the pods of this batch."""
-    reasons = _excluded(batch, session)
+def no_eligible_node(
+    demand: Demand, batch: Batch, session: Session, advice: Advice, available: Session | None = None
+) -> Diagnosis:
+    """No node passes the filters for the pods of this batch. `available`: with all nodes available, if some
+    are not."""
+    reasons = _excluded(batch, available or session)
+    then = ", even if all are available" if available is not None else ""
     pods = f" for role {batch.name}" if batch.name != "pod" else ""
     verb = "is" if len(session.nodes) == 1 else "are"
     return Diagnosis(
         reason=Reason.NO_ELIGIBLE_NODE,
-        message=f"0 of {formatting.nodes(len(session.nodes))} {verb} eligible{pods}"
+        message=f"0 of {formatting.nodes(len(session.nodes))} {verb} eligible{pods}{then}"
         + (f": {reasons}" if reasons else ""),
         evidence=evidence.of_nodes(demand, session),
         advice=advice,

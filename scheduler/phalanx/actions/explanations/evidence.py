@@ -10,7 +10,6 @@ from phalanx.actions.demands.demand import Batch, Demand, requested, without_aff
 from phalanx.actions.explanations.completions import Completions
 from phalanx.actions.limits import EVIDENCE_BATCHES_MAX, EVIDENCE_LINES_MAX, SHOWN_MEMBERS
 from phalanx.actions.nodes.resource_projection import numa_slots_left, volume_amounts
-from phalanx.actions.problems.capacity_holders import is_terminating
 from phalanx.framework.session import Session
 from phalanx.limits import NOMINATED_PODS_NAMED_MAX
 from phalanx.model import named_parts
@@ -138,7 +137,7 @@ def of_completions(completions: Completions, session: Session) -> tuple[Evidence
     return tuple(
         Evidence(
             subject=named_parts.titled(holder.name),
-            finding=f"{'is terminating; ' if is_terminating(holder, session) else ''}"
+            finding=f"{'is terminating; ' if holder.is_terminating else ''}"
             f"frees {formatting.amounts(holder.total)} when it ends",
         )
         for holder in completions

@@ -217,17 +217,20 @@ class Explainer:
 
     def _diagnose_no_eligible_node(self, demand: Demand, without_terms: Demand, nowhere: Batch) -> Diagnosis:
         """Another reason if it is too large for the nodes that could take it if they were available."""
-        if self._is_any_node_unavailable:
-            available = self._relaxed.session_with_all_nodes(demand)
+        available = self._relaxed.session_with_all_nodes(demand) if self._is_any_node_unavailable else None
+        always = evidence.nowhere_eligible(without_terms, available) if available is not None else None
+        if available is not None and always is None:
             problem = self._problems.build_with_all_nodes(demand)
             facts = explain(problem, limits=_LIMITS, answers=self._answers)
-            if evidence.nowhere_eligible(without_terms, available) is None and facts.conflict:
+            if facts.conflict:
                 advice = self._advice(Question(demand, facts, is_impossible=True))
                 fitting = self._fitting(demand, None, when_empty=True)
                 return _impossible(
                     Case(demand, problem, facts, self._session, fitting, available, advice=advice)
                 )
         advice = self._advice(Question(demand, facts=None, is_impossible=True))
+        if available is not None and always is not None:
+            return diagnoses.no_eligible_node(demand, always, self._session, advice, available)
         return diagnoses.no_eligible_node(demand, nowhere, self._session, advice)
 
     def _diagnose_waiting(

@@ -50,11 +50,16 @@ def returned_nodes(session: Session, demand: Demand, fits: Fits) -> Iterator[Act
         if len(back) > RETURNED_MAX and fits(back):
             yield advice.BringBackAll(len(back))
         return
+    yield bringing_back(session, _necessary(found, fits))
+
+
+def _necessary(found: Sequence[ChangedNode], fits: Fits) -> Sequence[ChangedNode]:
+    """Those of the nodes, which are enough together, without which the others are not."""
     for each in tuple(found):
         fewer = [other for other in found if other is not each]
         if fewer and fits(fewer):
             found = fewer
-    yield bringing_back(session, found)
+    return found
 
 
 def out_of_service(session: Session, demand: Demand) -> list[ChangedNode]:
@@ -107,9 +112,13 @@ def labelled_nodes(session: Session, demand: Demand, fits: Fits) -> Iterator[Act
         repelling = _repelling(session, demand, label)
         free = [node for node in nodes if node.name not in repelling]
         changed = [_with_label(node, label) for node in free[: LABELLED_PER_POD * demand.count]]
-        if (repelling and len(free) > ADVISED_NODES_MAX) or not fits(changed):
+        few = changed[:ADVISED_NODES_MAX]
+        if few and fits(few):
+            yield advice.LabelNodes(label, tuple(each.like for each in _necessary(few, fits)))
+        elif len(changed) > len(few) and not repelling and fits(changed):
+            yield advice.LabelNodes(label, ())
+        else:
             continue
-        yield advice.LabelNodes(label, _names(free) if len(free) <= ADVISED_NODES_MAX else ())
         is_unused = not any(label in state.node.labels for state in session.nodes.values())
         may_leave_out = topology.name in session.topologies.names() and is_unused
         if may_leave_out and level.name not in (*required, *_preferred(gang)):
@@ -132,10 +141,6 @@ def _repelling(session: Session, demand: Demand, label: str) -> set[NodeName]:
 
 def _with_label(node: Node, label: str) -> ChangedNode:
     return ChangedNode(node=replace(node, labels={**node.labels, label: _NEW_VALUE}), like=node.name)
-
-
-def _names(nodes: Sequence[Node]) -> tuple[NodeName, ...]:
-    return tuple(node.name for node in nodes)
 
 
 def _preferred(gang: Gang) -> list[str | None]:

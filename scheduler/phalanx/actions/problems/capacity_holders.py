@@ -39,11 +39,11 @@ class AssignedPod(Struct, frozen=True, gc=False):
 
 
 class CapacityHolder(Struct, frozen=True):
-    """A gang, or pods of another scheduler, that hold capacity."""
+    """A gang, one of its terminating pods, or pods of another scheduler, that hold capacity."""
 
     name: str
     gang: GangId | None
-    """None for pods of another scheduler."""
+    """Only if the whole gang is meant."""
 
     queue: QueueName
     """Empty for pods of another scheduler."""
@@ -63,6 +63,9 @@ class CapacityHolder(Struct, frozen=True):
     pods: tuple[Pod, ...] = ()
     """The pods with a node that affinity terms concern. Unknown for pods of another scheduler."""
 
+    is_terminating: bool = False
+    """Whether all pods with a node are being deleted."""
+
     @property
     def key(self) -> str:
         """A unique key; two gangs may have the same name."""
@@ -72,19 +75,23 @@ class CapacityHolder(Struct, frozen=True):
 def find_capacity_holders(session: Session) -> list[CapacityHolder]:
     """All holders of capacity after the placements so far, the cheapest first."""
     kinds: Kinds = {}
-    others = session.snapshot.foreign.items()
-    foreign = [_made(name, None, _NO_QUEUE, used, {}, kinds) for name, used in others]
+    others, gone = session.snapshot.foreign.items(), frozenset(session.snapshot.foreign_terminating)
+    foreign = [
+        _made(name, None, _NO_QUEUE, used, {}, kinds, is_terminating=name in gone) for name, used in others
+    ]
     ours = gangs_holding(session, session.gangs.values(), kinds)
     return sorted([*ours, *foreign], key=lambda holder: holder.cost)
 
 
-def is_terminating(holder: CapacityHolder, session: Session) -> bool:
-    """Whether all pods of the gang that have a node are being deleted; unknown of other schedulers' pods."""
-    gang = session.gangs.get(holder.gang) if holder.gang is not None else None
-    if gang is None:
-        return False
-    pods = [pod for pod in gang.members if pod.node is not None and pod.holds_node]
-    return bool(pods) and all(pod.deleting for pod in pods)
+def terminating_members(gang: Gang, session: Session) -> list[CapacityHolder]:
+    """A holder for each member of the gang that is being deleted and has a node. No other has its kind."""
+    found: list[CapacityHolder] = []
+    for pod in gang.members:
+        if pod.deleting and pod.holds_node and pod.node is not None:
+            holder = _holder(gang, [AssignedPod(pod, pod.node, pod.device)], (), session, {})
+            name, kind = f"pod {pod}", -1 - len(found)
+            found.append(replace(holder, name=name, gang=None, cost=(*holder.cost[:2], name), kind=kind))
+    return found
 
 
 def gangs_holding(session: Session, gangs: Collection[Gang], kinds: Kinds) -> list[CapacityHolder]:
@@ -125,7 +132,8 @@ def _holder(
             booked[node] = add(booked.get(node, NONE), total_charges(pods))
             used[node] = add(used.get(node, NONE), total_usage(pods, hold.devices))
     what = "pod" if gang.kind is GangKind.POD else "gang"
-    made = _made(f"{what} {gang}", gang.id, gang.queue, used, booked, kinds)
+    gone = bool(holding) and all(assigned.pod.deleting for assigned in holding)
+    made = _made(f"{what} {gang}", gang.id, gang.queue, used, booked, kinds, is_terminating=gone)
     return made if session.affinity_index is None else replace(made, pods=_concerned(holding))
 
 
@@ -136,13 +144,22 @@ def _concerned(holding: Sequence[AssignedPod]) -> tuple[Pod, ...]:
 
 
 def _made(
-    name: str, gang: GangId | None, queue: QueueName, used: Usage, booked: Usage, kinds: Kinds
+    name: str,
+    gang: GangId | None,
+    queue: QueueName,
+    used: Usage,
+    booked: Usage,
+    kinds: Kinds,
+    *,
+    is_terminating: bool,
 ) -> CapacityHolder:
     total = total_of(used)
     total_booked = total if booked is used else total_of(booked)
     cost = (devices_of(total), total.get(CPU, 0), name)
     kind = kinds.setdefault((len(used), frozenset(total.items())), len(kinds))
-    return CapacityHolder(name, gang, queue, used, booked, total, total_booked, cost, kind)
+    return CapacityHolder(
+        name, gang, queue, used, booked, total, total_booked, cost, kind, is_terminating=is_terminating
+    )
 
 
 def _holding(gang: Gang, binds: Mapping[PodUid, Bind]) -> list[AssignedPod]:

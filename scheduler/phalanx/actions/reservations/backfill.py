@@ -10,7 +10,7 @@ holds for a gang that is within the guarantee once it has evicted others of its 
 
 Only the reserved start is remembered; times and nodes are computed again in each cycle. Among gangs of equal
 rank, the one with the oldest reservation is tried first, so that gangs do not overtake each other. If a start
-is late, its nodes are held from the time that was reserved first.
+is late, its nodes are held from the time that was reserved first; after a minute once from the new time.
 """
 
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ from phalanx.actions.outcome import Failure
 from phalanx.actions.problems.capacity_holders import Kinds, charged, gangs_holding, total_of
 from phalanx.actions.problems.placement import DemandPlacement
 from phalanx.actions.problems.problem_builder import KeyedProblem, ProblemBuilder
-from phalanx.actions.reservations import capacity_holds, overdue
+from phalanx.actions.reservations import capacity_holds
 from phalanx.actions.reservations.reservations import (
     NOT_RESERVED,
     EndingGang,
@@ -39,6 +39,7 @@ from phalanx.actions.reservations.reservations import (
     is_exceeded,
     latest_end,
     least_capacity,
+    moves,
     split,
 )
 from phalanx.actions.reservations.start_search import Start, StartSearch
@@ -211,7 +212,7 @@ class Reservations:
             return
         reserved_in = before.reserved_in if before is not None else (self._session.cycle, self._given)
         self._given += before is None
-        moves = before is not None and overdue.moves(before, start.at, self._session)
+        is_moved = before is not None and moves(before, start.at, self._now)
         self._reserved[gang.id] = Reservation(
             gang=gang.id,
             name=f"gang {gang}",
@@ -219,8 +220,8 @@ class Reservations:
             precedence=(rank_of(gang, self._session), reserved_in),
             reserved_in=reserved_in,
             start=start.at,
-            held_from=start.at if before is None or moves else min(start.at, before.held_from),
-            has_moved=moves or (before is not None and before.has_moved),
+            held_from=start.at if before is None or is_moved else min(start.at, before.held_from),
+            has_moved=is_moved or (before is not None and before.has_moved),
             end=start.end,
             usage=start.usage,
             delta=start.delta,

@@ -1,8 +1,7 @@
 """Gangs that run longer than their `runtime.max`, because of which they were placed before reserved starts.
 
-Their status says so, and a while later the gangs with the reserved starts may evict them. Until then a
-reserved start is later, at most once: gangs that are placed after it has moved must end a while before it.
-docs/objects.md has the rule.
+Their status says so, and a while later the gangs with the reserved starts may evict them. docs/objects.md has
+the rule.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,7 +10,6 @@ from typing import Protocol, TypeVar
 from msgspec.structs import replace
 
 from phalanx.actions.limits import LET_IN_BEFORE_MAX
-from phalanx.actions.reservations.reservations import Reservation
 from phalanx.framework.session import Session
 from phalanx.limits import RUN_TIME_NOTICE_MS
 from phalanx.model.gangs import Gang
@@ -29,18 +27,6 @@ class _Unit(Protocol):
 
 
 U = TypeVar("U", bound=_Unit)
-
-
-def moves(before: Reservation, start: int, session: Session) -> bool:
-    """Whether a reserved start is later for the first time, and because such a gang has to be evicted."""
-    if before.has_moved or start <= before.held_from:
-        return False
-    late = [
-        gang
-        for gang, each in session.memory.let_in.items()
-        if before.gang in each.before and each.ends <= session.now
-    ]
-    return any((session.run_times.due_of(gang) or 0) >= start for gang in late)
 
 
 def exist_for(gang: GangId, session: Session) -> bool:

@@ -85,10 +85,23 @@ class Reservation(Struct, frozen=True):
     request: Beneficiary
     """What it requests."""
     has_moved: bool = False
-    """Whether it is later because gangs ran longer than their `runtime.max`. That happens at most once: then
-    gangs must end a while before it."""
+    """Whether it is held from a later time because it was late. That happens at most once: then gangs must
+    end a while before it."""
     forecast: Forecast | None = None
     """None for a reservation of an earlier cycle that this cycle has not reached yet."""
+
+    @property
+    def moves_from(self) -> int:
+        """When it has been late for so long that it is held from a later time."""
+        return self.held_from + RUN_TIME_NOTICE_MS
+
+
+def moves(before: Reservation, start: int, now: int) -> bool:
+    """Whether a reserved start is held from a later time: for the first time, and a while after it was due.
+
+    A start that is expected soon does not move: nobody could use the capacity until then.
+    """
+    return not before.has_moved and before.moves_from <= now < start - RUN_TIME_NOTICE_MS
 
 
 def latest_end(end: int, reservations: Iterable[Reservation]) -> int:

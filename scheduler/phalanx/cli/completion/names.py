@@ -8,9 +8,9 @@ import msgspec
 from msgspec import Struct
 
 from phalanx.cli.verbs.limits import COMPLETION_NAMES_MAX, COMPLETION_TIMEOUT_S
-from phalanx.kube.blocking import BlockingClient, access_of
+from phalanx.kube.blocking import BlockingClient
 from phalanx.kube.errors import ApiError
-from phalanx.kube.kubeconfig import NoCluster, contexts
+from phalanx.kube.kubeconfig import NoCluster, Source, contexts
 from phalanx.model.api.kinds import KINDS
 from phalanx.ports import OutcomeUnknown, RequestNotSent
 
@@ -47,7 +47,7 @@ def live_names(what: str, cluster: Cluster) -> list[Candidate]:
     if what == "contexts":
         return [(name, "context") for name in contexts(cluster.kubeconfig)]
     try:
-        access = access_of(cluster.kubeconfig, cluster.context)
+        access = Source(cluster.kubeconfig, cluster.context).read()
         with closing(BlockingClient(access, timeout=COMPLETION_TIMEOUT_S)) as client:
             namespace = cluster.namespace or access.namespace or "default"
             return list(_SOURCES[what](_Reader(client, namespace)))

@@ -3,12 +3,12 @@
 import copy
 from collections.abc import Iterator
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, Final
 
+import yaml
 from msgspec import Struct
 
 from phalanx.cli.config_file.keys import all_keys
-from phalanx.cli.config_file.positions import position_of
 from phalanx.framework.config import (
     ConfigError,
     KeyPath,
@@ -105,3 +105,49 @@ def _known_below(path: KeyPath) -> Iterator[str]:
     for key in all_keys([plugin] if plugin else []):
         if key.path.replace("[]", "").rpartition(".")[0] == place:
             yield key.path
+
+
+# --- the line of a key --------------------------------------------------------------------------------------
+
+
+_NAMED: Final = "name"
+
+
+def position_of(text: str, path: KeyPath) -> tuple[int, int] | None:
+    """Line and column of the value at this path, or of what is there of the path; None without a mark.
+
+    The text must be YAML that `load_settings` accepts.
+    """
+    node = yaml.compose(text, Loader=yaml.SafeLoader)
+    if node is None or not path:
+        return None
+    mark = node.start_mark
+    for step in path:
+        key, value = _below(node, step)
+        if key is None or value is None:
+            break
+        node, mark = value, key.start_mark
+    return mark.line + 1, mark.column + 1
+
+
+def _below(node: yaml.Node, step: str | int) -> tuple[yaml.Node | None, yaml.Node | None]:
+    """The node that shows the step, and the node of its value."""
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.value == step:
+                return key, value
+    if isinstance(node, yaml.SequenceNode):
+        items: list[yaml.Node] = node.value
+        for position, item in enumerate(items):
+            if step == position or (isinstance(step, str) and _name(item) == step):
+                return item, item
+    return None, None
+
+
+def _name(item: yaml.Node) -> str | None:
+    """The name of a plugin in the list of them."""
+    if isinstance(item, yaml.MappingNode):
+        for key, value in item.value:
+            if isinstance(value, yaml.ScalarNode) and key.value == _NAMED:
+                return str(value.value)
+    return None

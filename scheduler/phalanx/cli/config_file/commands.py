@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 import yaml
@@ -12,8 +12,8 @@ from phalanx.cli.config_file.check import check as check_text
 from phalanx.cli.config_file.keys import all_keys
 from phalanx.cli.configuration import read_config, read_text
 from phalanx.cli.exits import BadInput, Exit
-from phalanx.framework.config import ConfigError, SchedulerConfig
-from phalanx.framework.registry import configured_plugins, installed_plugins, plugin_class
+from phalanx.framework.config import ConfigError, PluginConfig, SchedulerConfig
+from phalanx.framework.registry import configured_plugins, installed_plugins, plugin_arguments, plugin_class
 
 APP = App(name="config", help="Check, show and explain the scheduler's configuration file.")
 
@@ -53,9 +53,7 @@ def show(
     output
         Output format.
     """
-    from phalanx.cli.config_file.effective import effective
-
-    values = effective(read_config(file))
+    values = _effective(read_config(file))
     if output == "json":
         print(msgspec.json.format(msgspec.json.encode(values), indent=2).decode())
     else:
@@ -102,3 +100,17 @@ def _usable_plugins() -> list[str]:
         else:
             usable.append(name)
     return usable
+
+
+def _effective(config: SchedulerConfig) -> dict[str, Any]:
+    """All keys with their values, as a file with the same effect. The plugins must be valid."""
+    values: dict[str, Any] = msgspec.to_builtins(config)
+    values["plugins"] = [_plugin(entry) for entry in configured_plugins(config)]
+    return values
+
+
+def _plugin(entry: PluginConfig) -> dict[str, Any]:
+    """Arguments of a disabled plugin are as they are in the file: it is not imported."""
+    arguments = plugin_arguments(entry) if entry.enabled else entry.arguments
+    shown = msgspec.to_builtins(arguments)
+    return {"name": entry.name, "enabled": entry.enabled} | ({"arguments": shown} if shown else {})

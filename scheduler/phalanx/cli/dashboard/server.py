@@ -1,6 +1,7 @@
 """The HTTP server of the pages: files, JSON, and a stream of events. It only reads."""
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Final
@@ -10,11 +11,16 @@ from aiohttp import web
 from msgspec import Struct
 
 from phalanx.cli.dashboard.assets import Asset, asset, read_assets
-from phalanx.cli.dashboard.encoded import EncodedPages
 from phalanx.cli.dashboard.facts import Facts
 from phalanx.cli.dashboard.feed import Feed
 from phalanx.cli.dashboard.guards import HEADERS, Guard, guarding
-from phalanx.cli.dashboard.limits import GANGS_PER_ANSWER_MAX, GANGS_PER_PAGE, KEEPALIVE_PERIOD_S, STREAMS_MAX
+from phalanx.cli.dashboard.limits import (
+    GANGS_PER_ANSWER_MAX,
+    GANGS_PER_PAGE,
+    KEEPALIVE_PERIOD_S,
+    PAGES_KEPT,
+    STREAMS_MAX,
+)
 from phalanx.cli.dashboard.pages.decisions import decisions
 from phalanx.cli.dashboard.pages.faults import faults
 from phalanx.cli.dashboard.pages.gang import gang_page
@@ -22,6 +28,34 @@ from phalanx.cli.dashboard.pages.gangs import SORTS, GangQuery, gang_table
 from phalanx.cli.dashboard.pages.overview import overview
 from phalanx.cli.dashboard.pages.queues import queues_page
 from phalanx.cli.dashboard.pages.topology import node_page, topology_map
+
+
+class EncodedPages:
+    """The pages of the last reading.
+
+    A browser asks twice for the page that it opens: at once, and when its stream begins.
+    """
+
+    def __init__(self) -> None:
+        self._number = -1
+        self._made: OrderedDict[tuple[Facts, str], asyncio.Task[bytes | None]] = OrderedDict()
+
+    async def get(
+        self, number: int, facts: Facts, path: str, make: Callable[[], bytes | None]
+    ) -> bytes | None:
+        """The page of this path and query. `number`: that of the reading."""
+        if number != self._number:
+            self._made.clear()
+            self._number = number
+        key = (facts, path)
+        task = self._made.get(key)
+        if task is None:
+            # In a thread: large pages take longer than the loop should wait.
+            task = self._made[key] = asyncio.create_task(asyncio.to_thread(make))
+            while len(self._made) > PAGES_KEPT:
+                self._made.popitem(last=False)
+        return await asyncio.shield(task)  # others may wait for it too
+
 
 PageOf = Callable[[Facts, web.Request], object]
 """Makes the data of a page; None if what was asked for does not exist."""

@@ -6,7 +6,10 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from phalanx.limits import SHOWN_NAME_CHARACTERS, SHOWN_VALUE_CHARACTERS
+from phalanx.limits import SHOWN_VALUE_CHARACTERS
+
+_SHOWN_NAME_CHARACTERS: Final = 320
+"""Characters of a name or key in an error message. The longest label key of Kubernetes has 317."""
 
 _PLAIN_KEY: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*", re.ASCII)
 
@@ -32,8 +35,8 @@ def inside(path: str, key: str) -> str:
 
 
 def shown_name(name: str) -> str:
-    """Format a name or a key, cut at SHOWN_NAME_CHARACTERS."""
-    return name if len(name) <= SHOWN_NAME_CHARACTERS else f"{name[:SHOWN_NAME_CHARACTERS]}..."
+    """Format a name or a key, cut at _SHOWN_NAME_CHARACTERS."""
+    return name if len(name) <= _SHOWN_NAME_CHARACTERS else f"{name[:_SHOWN_NAME_CHARACTERS]}..."
 
 
 def shown(value: Any) -> str:

@@ -5,75 +5,72 @@ Source: k8s.io/apimachinery, pkg/util/validation and pkg/api/validation.
 
 import re
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
-from phalanx.cli.manifests.findings import Finding, inside, shown
+from msgspec import Struct
+
+from phalanx.model.api.values import parse_time
 
 _LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _DNS_LABEL: Final = re.compile(_LABEL, re.ASCII)
 _DNS_SUBDOMAIN: Final = re.compile(rf"{_LABEL}(\.{_LABEL})*", re.ASCII)
 _QUALIFIED: Final = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]", re.ASCII)
+_INTEGER: Final = re.compile("0|-?[1-9][0-9]{0,18}", re.ASCII)
+_INT64: Final = range(-(1 << 63), 1 << 63)
 _LABEL_MAX: Final = 63
 _SUBDOMAIN_MAX: Final = 253
-_ANNOTATIONS_BYTES_MAX: Final = 1 << 18
-
-DNS_LABEL: Final = "a name of at most 63 lower-case letters, digits and -"
-DNS_SUBDOMAIN: Final = "a name such as a.b-1 of lower-case letters, digits, - and ."
-PATH_SEGMENT: Final = "a name without / and %"
-LABEL_KEY: Final = "a label key such as app or topology.kubernetes.io/zone"
-LABEL_VALUE: Final = "a label value of at most 63 letters, digits, -, _ and ."
 
 
-def is_dns_label(text: str) -> bool:
-    """Whether it is a label of DNS, as in names of namespaces and containers."""
-    return len(text) <= _LABEL_MAX and _DNS_LABEL.fullmatch(text) is not None
+class Format(Struct, frozen=True):
+    """A format of text: whether it holds, and how to name it in an error."""
 
-
-def is_dns_subdomain(text: str) -> bool:
-    """Whether it is a subdomain of DNS, as in names of most objects."""
-    return len(text) <= _SUBDOMAIN_MAX and _DNS_SUBDOMAIN.fullmatch(text) is not None
-
-
-def is_path_segment(text: str) -> bool:
-    """Whether it can be a part of a path, which is all that is asked of names of some kinds."""
-    return text not in ("", ".", "..") and "/" not in text and "%" not in text
+    holds: Callable[[str], bool]
+    expected: str
 
 
 def is_qualified_name(text: str) -> bool:
     """Whether it is a name with an optional prefix, as keys of labels and names of resources."""
     prefix, slash, name = text.rpartition("/")
-    if slash and not is_dns_subdomain(prefix):
+    if slash and not _is_dns_subdomain(prefix):
         return False
     return len(name) <= _LABEL_MAX and _QUALIFIED.fullmatch(name) is not None
 
 
-def is_label_value(text: str) -> bool:
-    """Whether it is empty or a valid value of a label."""
+def _is_dns_label(text: str) -> bool:
+    return len(text) <= _LABEL_MAX and _DNS_LABEL.fullmatch(text) is not None
+
+
+def _is_dns_subdomain(text: str) -> bool:
+    return len(text) <= _SUBDOMAIN_MAX and _DNS_SUBDOMAIN.fullmatch(text) is not None
+
+
+def _is_path_segment(text: str) -> bool:
+    return text not in ("", ".", "..") and "/" not in text and "%" not in text
+
+
+def _is_label_value(text: str) -> bool:
     return not text or (len(text) <= _LABEL_MAX and _QUALIFIED.fullmatch(text) is not None)
 
 
-def wrong(value: Any, path: str, is_valid: Callable[[str], bool], expected: str) -> list[Finding]:
-    """A finding if the text is present and not valid."""
-    return [] if value is None or is_valid(value) else [Finding(path, expected, shown(value))]
+def _optional(form: Format) -> Format:
+    return Format(lambda text: not text or form.holds(text), form.expected)
 
 
-def wrong_labels(labels: dict[str, str], path: str) -> list[Finding]:
-    """The findings about keys and values of labels."""
-    keys = [each for key in labels for each in wrong(key, path, is_qualified_name, LABEL_KEY)]
-    values = [
-        each
-        for key, value in labels.items()
-        for each in wrong(value, inside(path, key), is_label_value, LABEL_VALUE)
-    ]
-    return [*keys, *values]
+_SUBDOMAIN: Final = Format(_is_dns_subdomain, "a name such as a.b-1 of lower-case letters, digits, - and .")
+_KEY: Final = Format(is_qualified_name, "a label key such as app or topology.kubernetes.io/zone")
 
-
-def wrong_annotations(annotations: dict[str, str], path: str) -> list[Finding]:
-    """The findings about keys of annotations, and about their size."""
-    found = [
-        Finding(path, LABEL_KEY, shown(key)) for key in annotations if not is_qualified_name(key.lower())
-    ]
-    size = sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items())
-    if size > _ANNOTATIONS_BYTES_MAX:
-        found.append(Finding(path, f"at most {_ANNOTATIONS_BYTES_MAX} bytes", f"{size}"))
-    return found
+FORMATS: Final = {
+    "date-time": Format(lambda text: parse_time(text) is not None, "a time such as 2026-12-24T18:00:00Z"),
+    "dns-label": Format(_is_dns_label, "a name of at most 63 lower-case letters, digits and -"),
+    "dns-subdomain": _SUBDOMAIN,
+    "optional-dns-subdomain": _optional(_SUBDOMAIN),
+    "path-segment": Format(_is_path_segment, "a name without / and %"),
+    "label-key": _KEY,
+    "optional-label-key": _optional(_KEY),
+    "annotation-key": Format(lambda text: is_qualified_name(text.lower()), _KEY.expected),
+    "label-value": Format(_is_label_value, "a label value of at most 63 letters, digits, -, _ and ."),
+    "int64": Format(
+        lambda text: _INTEGER.fullmatch(text) is not None and int(text) in _INT64, "a whole number of 64 bits"
+    ),
+}
+"""By their name in the schemas."""

@@ -3,9 +3,9 @@
 import difflib
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
@@ -17,10 +17,9 @@ from phalanx.cli.manifests.checker import check
 from phalanx.cli.manifests.documents import Document, parse, read_sources
 from phalanx.cli.manifests.findings import Finding, shown
 from phalanx.cli.manifests.kubernetes_rules import violations
-from phalanx.cli.manifests.older_devices import as_current
-from phalanx.cli.manifests.schemas import schema_of
 from phalanx.model.api.config_maps import ConfigMap
 from phalanx.model.api.core import PriorityClass
+from phalanx.model.api.devices import DeviceClass, ResourceClaim, ResourceSlice
 from phalanx.model.api.kinds import (
     KINDS,
     OF_STATUSES,
@@ -121,8 +120,7 @@ def _documents(names: Sequence[str], wrong: list[str]) -> Iterator[Document]:
 def _decoded(document: Document, kind: Kind, wrong: list[str]) -> Iterator[Item]:
     """Yield the item of a document; its errors are added to `wrong` instead."""
     complete_references(document, namespaced=kind.namespaced)
-    findings = check(document.value, schema_of(kind))
-    findings = findings or violations(kind.name, document.value, namespaced=kind.namespaced)
+    findings = check(document.value, kind) or violations(kind.name, document.value)
     wrong.extend(f"{document}: {finding}" for finding in findings)
     if findings:
         return
@@ -244,3 +242,62 @@ def _misspelt(group: str) -> bool:
 
 def _wrong(document: Document, field: str, expected: str, found: str) -> BadInput:
     return BadInput(f"{document}: {Finding(field, expected, found)}")
+
+
+# --- older versions of the API of devices -------------------------------------------------------------------
+
+
+_DEVICES_GROUP: Final = "resource.k8s.io"
+_DEVICE_KINDS: Final = tuple(struct.__name__ for struct in (DeviceClass, ResourceClaim, ResourceSlice))
+_FLAT_VERSIONS: Final = ("v1beta1", "v1alpha3")
+"""Versions in which the fields of `exactly` and of `basic` stand elsewhere."""
+
+_OLDER_VERSIONS: Final = ("v1beta2", *_FLAT_VERSIONS)
+
+
+def as_current(document: Document) -> Document:
+    """The document in v1 if it is such an object in an older version, else the same."""
+    group, _, version = document.api_version.rpartition("/")
+    if group != _DEVICES_GROUP or document.kind not in _DEVICE_KINDS or version not in _OLDER_VERSIONS:
+        return document
+    value = {**document.value, "apiVersion": f"{_DEVICES_GROUP}/v1"}
+    spec = value.get("spec")
+    if version in _FLAT_VERSIONS and isinstance(spec, Mapping):
+        value["spec"] = _with_nested_requests(_with_plain_devices(spec))
+    return Document(document.source, document.place, value)
+
+
+def _with_nested_requests(spec: Mapping[str, Any]) -> dict[str, Any]:
+    devices = spec.get("devices")
+    if not isinstance(devices, Mapping) or not isinstance(devices.get("requests"), list):
+        return dict(spec)
+    return {**spec, "devices": {**devices, "requests": [_nested(each) for each in devices["requests"]]}}
+
+
+def _nested(request: object) -> object:
+    if not isinstance(request, Mapping) or "firstAvailable" in request or "exactly" in request:
+        return request
+    exactly = {field: value for field, value in request.items() if field != "name"}
+    return {**({"name": request["name"]} if "name" in request else {}), "exactly": exactly}
+
+
+def _with_plain_devices(spec: Mapping[str, Any]) -> dict[str, Any]:
+    devices = spec.get("devices")
+    return (
+        {**spec, "devices": [_plain(each) for each in devices]} if isinstance(devices, list) else dict(spec)
+    )
+
+
+def _plain(device: object) -> object:
+    basic = device.get("basic") if isinstance(device, Mapping) else None
+    if not isinstance(device, Mapping) or not isinstance(basic, Mapping):
+        return device
+    plain = {field: value for field, value in {**device, **basic}.items() if field != "basic"}
+    if isinstance(plain.get("capacity"), Mapping):
+        plain["capacity"] = {name: _capacity(amount) for name, amount in plain["capacity"].items()}
+    return plain
+
+
+def _capacity(amount: object) -> object:
+    """An amount of v1alpha3 is the quantity itself."""
+    return amount if isinstance(amount, Mapping) else {"value": amount}

@@ -1,18 +1,18 @@
-"""The schema of each kind: from `crds/` for Phalanx's kinds, from the API structs for Kubernetes' kinds.
+"""The JSON schema of each kind: from `crds/` for Phalanx's kinds, from the API structs for the others.
 
 The structs hold only the fields that are used here, so their schemas are open: other fields are allowed. What
-a struct cannot express, such as the values of an operator, is added in `_DETAILS`; `kubernetes_rules` has the
-rest.
+a struct cannot express, such as the values of an operator, is added from `kubernetes.schema.yaml`.
 """
 
+from collections.abc import Mapping
 from functools import cache
+from importlib.resources import files
 from typing import Any, Final
 
 import msgspec
 import yaml
 from msgspec import Struct
 
-from phalanx.cli.manifests.crd_rules import ONE_VALUE, VALUES_BY_OPERATOR
 from phalanx.framework.strict_yaml import FAST_LOADER
 from phalanx.model.api.kinds import Kind
 from phalanx.model.api.meta import ObjectMeta
@@ -20,86 +20,68 @@ from phalanx.model.names import API_VERSION
 from phalanx.resources import data_dir
 
 OPEN: Final = "x-kubernetes-preserve-unknown-fields"
-RULES: Final = "x-kubernetes-validations"
 QUANTITY: Final = "x-kubernetes-int-or-string"
 
-_NODE_OPERATORS: Final = ["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
-_PREEMPTION: Final = {"type": "string", "enum": ["PreemptLowerPriority", "Never"]}
-_WEIGHT: Final = {"type": "integer", "minimum": 1, "maximum": 100}
-_DETAILS: Final[dict[str, dict[str, dict[str, Any]]]] = {
-    "NodeSelectorRequirement": {"operator": {"type": "string", "enum": _NODE_OPERATORS}},
-    "LabelSelectorRequirement": {"operator": {"type": "string", "enum": _NODE_OPERATORS[:4]}},
-    "PreferredSchedulingTerm": {"weight": _WEIGHT},
-    "WeightedPodAffinityTerm": {"weight": _WEIGHT},
-    "Taint": {"effect": {"type": "string", "enum": ["NoSchedule", "PreferNoSchedule", "NoExecute"]}},
-    "Toleration": {
-        "operator": {"type": "string", "enum": ["Equal", "Exists", "Lt", "Gt", ""]},
-        "effect": {"type": "string", "enum": ["NoSchedule", "PreferNoSchedule", "NoExecute", ""]},
-        "tolerationSeconds": {"type": "integer"},
-    },
-    "PodSpec": {
-        "preemptionPolicy": _PREEMPTION,
-        "restartPolicy": {"type": "string", "enum": ["Always", "OnFailure", "Never", ""]},
-    },
-    "PriorityClass": {"preemptionPolicy": _PREEMPTION},
-    "NativePodGroupSpec": {"preemptionPolicy": _PREEMPTION},
-    "CompositePodGroupSpec": {"preemptionPolicy": _PREEMPTION},
-    "Container": {"restartPolicy": {"type": "string", "enum": ["Always", "OnFailure", "Never"]}},
-    "PodStatus": {
-        "phase": {"type": "string", "enum": ["Pending", "Running", "Succeeded", "Failed", "Unknown", ""]}
-    },
-    "WorkloadObject": {"spec": {"type": "object", OPEN: True}, "status": {"type": "object", OPEN: True}},
-    "StorageClass": {"volumeBindingMode": {"type": "string", "enum": ["Immediate", "WaitForFirstConsumer"]}},
-}
-_RULES: Final = {
-    "NodeSelectorRequirement": [{"message": VALUES_BY_OPERATOR}, {"message": ONE_VALUE}],
-    "LabelSelectorRequirement": [{"message": VALUES_BY_OPERATOR}],
-}
-
-
-class Schema(Struct, frozen=True):
-    """A schema and the definitions that its `$ref`s refer to."""
-
-    root: dict[str, Any]
-    definitions: dict[str, dict[str, Any]] = {}
-
-    def resolve(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """Follow a reference, and skip the null in `anyOf`, because documents have no null fields."""
-        alternatives = [option for option in schema.get("anyOf", ()) if option.get("type") != "null"]
-        if len(alternatives) == 1:
-            return self.resolve(alternatives[0])
-        if "$ref" in schema:
-            return self.definitions[schema["$ref"].rpartition("/")[2]]
-        if len(alternatives) > 1 and any(option.get("type") == "number" for option in alternatives):
-            return {**schema, QUANTITY: True}
-        return schema
+JsonSchema = dict[str, Any]
+Definitions = Mapping[str, JsonSchema]
 
 
 @cache
-def schema_of(kind: Kind) -> Schema:
-    """Return the schema of a kind; metadata has the same schema everywhere."""
+def schema_of(kind: Kind) -> JsonSchema:
+    """Return the schema of a kind, without references; metadata has the same schema everywhere."""
     if kind.api_version != API_VERSION:
         return _derived(kind.struct)
-    declared = _declared(kind.plural)
-    metadata = _derived(ObjectMeta)
-    properties = {**declared["properties"], "metadata": metadata.root}
-    required = ["metadata", *declared.get("required", ())]
-    return Schema({**declared, "properties": properties, "required": required}, metadata.definitions)
-
-
-def _declared(plural: str) -> dict[str, Any]:
-    text = (data_dir("crds") / f"{plural}.yaml").read_text()
-    definition = yaml.load(text, Loader=FAST_LOADER)
-    schema: dict[str, Any] = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    text = (data_dir("crds") / f"{kind.plural}.yaml").read_text()
+    declared = yaml.load(text, Loader=FAST_LOADER)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    metadata = {"required": ["metadata"], "properties": {"metadata": _derived(ObjectMeta)}}
+    schema: JsonSchema = _plain(_merged(declared, metadata), {})
     return schema
 
 
-def _derived(struct: type[Struct]) -> Schema:
-    (root,), definitions = msgspec.json.schema_components([struct], ref_template="#/{name}")
-    for name, definition in definitions.items():
-        definition[OPEN] = True
-        definition["properties"].update(_DETAILS.get(name, {}))
-        if name in _RULES:
-            definition[RULES] = _RULES[name]
-    definitions["ObjectMeta"]["required"].append("name")
-    return Schema(root, definitions)
+def _derived(struct: type[Struct]) -> JsonSchema:
+    (root,), definitions = msgspec.json.schema_components([struct], ref_template="{name}")
+    details = _details()
+    merged = {
+        name: _merged({OPEN: True, **definition}, details.get(name, {}))
+        for name, definition in definitions.items()
+    }
+    schema: JsonSchema = _plain(root, merged)
+    return schema
+
+
+@cache
+def _details() -> Definitions:
+    text = files(__package__).joinpath("kubernetes.schema.yaml").read_text()
+    definitions: Definitions = yaml.load(text, Loader=FAST_LOADER)["definitions"]
+    return definitions
+
+
+def _merged(schema: JsonSchema, more: JsonSchema) -> JsonSchema:
+    """Both schemas in one; `more` counts where both say something else, and lists of names are joined."""
+    merged = dict(schema)
+    for key, value in more.items():
+        before = schema.get(key)
+        if isinstance(before, dict):
+            value = _merged(before, value)
+        elif key == "required" and before:
+            value = [*before, *value]
+        merged[key] = value
+    return merged
+
+
+def _plain(value: Any, definitions: Definitions) -> Any:
+    """The schema with references resolved, and without null, because documents have no null fields."""
+    if isinstance(value, list):
+        return [_plain(item, definitions) for item in value]
+    if not isinstance(value, dict):
+        return value
+    alternatives = [option for option in value.get("anyOf", ()) if option.get("type") != "null"]
+    rest = {key: item for key, item in value.items() if key not in ("$ref", "anyOf", QUANTITY)}
+    if "$ref" in value:
+        return _plain(_merged(definitions[value["$ref"]], rest), definitions)
+    if len(alternatives) == 1:
+        return _plain(_merged(alternatives[0], rest), definitions)
+    plain = {key: _plain(item, definitions) for key, item in rest.items()}
+    if QUANTITY in value or any(option.get("type") == "number" for option in alternatives):
+        return {QUANTITY: [option["type"] for option in alternatives], **plain}
+    return {"anyOf": _plain(alternatives, definitions), **plain} if alternatives else plain

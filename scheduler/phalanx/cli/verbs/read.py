@@ -3,15 +3,19 @@
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
+import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from phalanx.cli.verbs.limits import READ_THREADS
 from phalanx.cli.verbs.listed import Listed
 from phalanx.cli.verbs.seen import Seen
 from phalanx.kube.blocking import BlockingClient
-from phalanx.kube.decode import KindDecoder
+from phalanx.kube.decode import KindDecoder, decode_leniently
 from phalanx.kube.errors import Forbidden, NotFound
+from phalanx.model.api.config_maps import ConfigMap
 from phalanx.model.api.kinds import KINDS, Kind, KubeObject
+from phalanx.model.stored_records import RECORDS_NAME
 
 
 class Wanted(Struct, frozen=True, kw_only=True):
@@ -58,6 +62,21 @@ def read_cluster(client: BlockingClient, wanted: Wanted, *, now_ms: int) -> Seen
         ),
         snapshot=snapshot,
     )
+
+
+def with_records(client: BlockingClient, seen: Seen, *, namespace: str) -> Seen:
+    """With the records of gangs without a PodGroup, which the scheduler keeps in its namespace."""
+    try:
+        body = client.get(KINDS[ConfigMap.__name__].path(namespace=namespace, name=RECORDS_NAME))
+    except (Forbidden, NotFound) as error:
+        why = "there is none" if isinstance(error, NotFound) else "you may not get it"
+        note = (
+            f"ConfigMap {RECORDS_NAME} of namespace {namespace} is left out: {why}. The scheduler may know "
+            "of other lost members, and of other ages, of gangs without a PodGroup"
+        )
+        return replace(seen, notes=(*seen.notes, note))
+    found = decode_leniently(msgspec.json.Decoder(ConfigMap).decode, body)
+    return replace(seen, objects={**seen.objects, ConfigMap.__name__: (found,)})
 
 
 def _list_all(client: BlockingClient, wanted: Wanted, kinds: Iterable[str]) -> dict[str, Listed]:

@@ -15,10 +15,10 @@ from phalanx.cli.verbs.printing import Format, Line, show
 from phalanx.cli.verbs.read import Wanted, namespace_of, read_cluster
 from phalanx.cli.verbs.seen import Seen
 from phalanx.clock import SystemClock
-from phalanx.kube.blocking import BlockingClient, access_of
+from phalanx.kube.blocking import BlockingClient
 from phalanx.kube.errors import ApiError
 from phalanx.kube.garbage_collection import GarbageCollection
-from phalanx.kube.kubeconfig import NoCluster
+from phalanx.kube.kubeconfig import NoCluster, Source
 from phalanx.model.texts import printable
 from phalanx.ports import OutcomeUnknown, RequestNotSent
 
@@ -64,7 +64,7 @@ class Session:
         path = existing_kubeconfig(options.kubeconfig)
         if all_namespaces and options.namespace is not None:
             raise BadInput("--all-namespaces, --namespace: expected one of them")
-        access = access_of(path, options.context)
+        access = Source(path, options.context).read()
         self.client = BlockingClient(access)
         self.home = namespace_of(named=options.namespace, of_context=access.namespace)
         self.namespace = "" if all_namespaces else self.home

@@ -44,7 +44,7 @@ def try_changes(seen: Seen, changes: Changes, *, config: Path | None, namespace:
     for node in changes.drain:
         edited.drain(node, now=now)
     if changes.like is not None:
-        edited.add_nodes(changes.add_nodes, like=changes.like)
+        edited.add_nodes(changes.add_nodes, like=changes.like, state_taints=settings.state_taints)
     if changes.queue is not None and changes.weight is not None:
         edited.set_weight(changes.queue, changes.weight)
     gang_of = _gang_names(seen)

@@ -9,6 +9,7 @@ from cyclopts import Parameter
 
 from phalanx.cli.exits import BadInput, Exit
 from phalanx.cli.verbs.options import ViewOptions
+from phalanx.cli.verbs.read import with_records
 from phalanx.cli.verbs.runner import NotReadable, Question, ask
 from phalanx.cli.verbs.seen import Seen
 from phalanx.cli.verbs.tables.what_if import what_if_lines
@@ -28,6 +29,7 @@ def what_if(
     queue: str | None = None,
     weight: int | None = None,
     config: Path | None = None,
+    scheduler_namespace: str = "phalanx-system",
     options: ViewOptions | None = None,
 ) -> int:
     """Say what would start, wait and be evicted after a change, without touching the cluster.
@@ -52,6 +54,8 @@ def what_if(
         The new weight of the queue.
     config
         The scheduler's configuration file; default: all defaults.
+    scheduler_namespace
+        The namespace of the scheduler, where it keeps its records of gangs without a PodGroup.
     """
     options = options or ViewOptions()
     changes = Changes(
@@ -72,6 +76,7 @@ def what_if(
         code=lambda found: Exit.WAITS if found.submitted_waits else Exit.OK,
         everywhere=frozenset(kind for kind in _KINDS if KINDS[kind].namespaced),
         needed=("Node", "Pod"),
+        enrich=partial(with_records, namespace=scheduler_namespace),
     )
     return ask(options, question)
 

@@ -67,6 +67,8 @@ class Participant(Struct, frozen=True):
     """The creation of its oldest waiting gang, in seconds."""
     created: int = 0
     uid: str = ""
+    priority: int = 0
+    """Among siblings with equal remainders of a fair share, the larger number gets a unit that is left."""
 
 
 class Taker(Struct, frozen=True):
@@ -74,6 +76,7 @@ class Taker(Struct, frozen=True):
 
     used: int
     age: _Age
+    priority: int = 0
 
 
 class _Totals(Struct, frozen=True):
@@ -103,6 +106,7 @@ class _Sibling(Struct, frozen=True):
     """Its demand in total."""
     used: Resources
     age: _Age
+    priority: int = 0
 
 
 def divide(participants: Mapping[QueueName, Participant], capacity: Resources) -> dict[QueueName, QueueShare]:
@@ -230,6 +234,7 @@ class _Division:
                 bundles=self._totals[name].bundles,
                 used=self._used(name),
                 age=self._age(name),
+                priority=self._participants[name].priority,
             )
             for name in names
         ]
@@ -242,8 +247,8 @@ class _Division:
 def in_whole_units(exact: Sequence[int | Fraction], takers: Sequence[Taker]) -> list[int]:
     """Round down; the largest remainders get the units that are left together (Hamilton).
 
-    Between equals a unit stays where it is used. Otherwise the queue gets it of which a gang has waited the
-    longest, then the older queue, then the smaller UID.
+    Between equals a unit stays where it is used. Otherwise the queue of the highest priority gets it, then
+    that of which a gang has waited the longest, then the older queue, then the smaller UID.
     """
     kept = [floor(amount) for amount in exact]
     left = floor(sum(amount - whole for amount, whole in zip(exact, kept, strict=True) if amount != whole))
@@ -253,6 +258,7 @@ def in_whole_units(exact: Sequence[int | Fraction], takers: Sequence[Taker]) -> 
             key=lambda index: (
                 kept[index] - exact[index],
                 takers[index].used <= kept[index],
+                -takers[index].priority,
                 takers[index].age,
             ),
         )
@@ -281,7 +287,7 @@ def _shares(siblings: Sequence[_Sibling], share: Resources, capacity: Resources)
     ]
     whole: list[dict[str, int]] = [{} for _ in siblings]
     for name in sorted({name for amounts in exact for name in amounts}):
-        takers = [Taker(sibling.used.get(name, 0), sibling.age) for sibling in siblings]
+        takers = [Taker(sibling.used.get(name, 0), sibling.age, sibling.priority) for sibling in siblings]
         amounts = in_whole_units([each.get(name, 0) for each in exact], takers)
         for found, share_of, amount in zip(whole, exact, amounts, strict=True):
             if name in share_of:

@@ -209,6 +209,7 @@ class FairShares:
             ),
             created=queue.created,
             uid=queue.uid,
+            priority=queue.priority,
         )
 
     def _used(self, queue: QueueName, partition: _Partition, capacity: Resources) -> Bundles:

@@ -9,6 +9,7 @@ from itertools import chain, islice
 from phalanx.limits import GANG_PROBLEMS_MAX, GANG_SHAPES_MAX
 from phalanx.model.api.kinds import KINDS
 from phalanx.model.conversion.cluster_objects import PriorityLevel, resolve
+from phalanx.model.conversion.gang_label import problems_of_pods_of_pods
 from phalanx.model.conversion.min_resources import min_resources_problems
 from phalanx.model.conversion.pod_groups import GangKey, PodGroup, free_application, is_counted_by_label
 from phalanx.model.dialects.known import DIALECTS
@@ -16,6 +17,8 @@ from phalanx.model.gangs import GangKind, SubgroupSpec
 from phalanx.model.gpu_shares import incompatible_shares, share_of
 from phalanx.model.names import (
     API_GROUP,
+    KUEUE_COUNT_ANNOTATION,
+    KUEUE_GROUP_LABEL,
     LABEL_MIN_MEMBER,
     LABEL_QUEUE,
     ShapeKey,
@@ -41,7 +44,9 @@ def gang_problems(
     if key.kind is not GangKind.POD or group is not None:
         found = _all_problems(key, members, group, classes)
     first = () if unknown is None else (unknown,)
-    found = chain(first, _claimed_twice(key, members, others), found)
+    found = chain(
+        first, _claimed_twice(key, members, others), problems_of_pods_of_pods(members, group), found
+    )
     return tuple(islice(found, GANG_PROBLEMS_MAX))
 
 
@@ -90,7 +95,7 @@ def _claimed_twice(
 
 
 def _two_gangs(key: GangKey, pod: Pod, other: GangKey) -> Objection:
-    by = f"label {LABEL_MIN_MEMBER}"
+    by = f"label {LABEL_MIN_MEMBER if pod.controller is not None else KUEUE_GROUP_LABEL}"
     if not is_counted_by_label(pod):
         by = f"{_shown(pod.dialect, pod.group)} by {DIALECTS[pod.dialect].field}"
     return Objection(
@@ -123,7 +128,10 @@ def _disagreements(key: GangKey, active: list[Pod], group: PodGroup | None) -> I
     if group is None or not group.spec.queue:
         yield from _differ(f"label {LABEL_QUEUE}", {pod.queue or "": pod for pod in active})
     if key.kind is GangKind.LABEL:
-        yield from _differ(f"label {LABEL_MIN_MEMBER}", {str(pod.min_member): pod for pod in active})
+        field = f"label {LABEL_MIN_MEMBER}"
+        if active and active[0].controller is None:
+            field = f"annotation {KUEUE_COUNT_ANNOTATION}"
+        yield from _differ(field, {str(pod.min_member): pod for pod in active})
 
 
 def _differ(field: str, by_value: Mapping[str, Pod]) -> Iterator[Objection]:

@@ -19,6 +19,7 @@ from phalanx.model.conversion.gang_protection import Protection, protection
 from phalanx.model.conversion.gang_queues import gang_queue
 from phalanx.model.conversion.pod_groups import GangKey, PodGroup, gang_id, is_member
 from phalanx.model.conversion.queue_rules import QueueRules
+from phalanx.model.conversion.records import joined
 from phalanx.model.conversion.subgroup_policies import divided
 from phalanx.model.gangs import Gang, GangKind, Minimum
 from phalanx.model.names import API_GROUP, GangId, QueueName
@@ -134,7 +135,7 @@ def _gang(key: GangKey, members: tuple[Pod, ...], context: GangContext) -> Gang:
         resource_version=group.resource_version if group is not None else "",
         checkpointed=group.checkpointed if group is not None else 0,
         started_at=group.started_at if group is not None else 0,
-        record=(group.record if group is not None else None) or context.record,
+        record=joined(group.record if group is not None else None, context.record),
         ignored=_hints(
             (
                 *(queue.hint, priority_hint, runtime_hint, kept.hint),
@@ -235,7 +236,7 @@ def _name(key: GangKey, first: Pod, context: GangContext) -> str:
         return context.unknown[0]
     if key.kind is GangKind.LABEL and first.controller is not None:
         return first.controller.name
-    return first.name if key.kind is GangKind.POD else key.name
+    return first.name if key.kind is GangKind.POD else key.name.rpartition("/")[2]
 
 
 def _min_member(key: GangKey, members: tuple[Pod, ...], group: PodGroup | None) -> int:

@@ -1,12 +1,13 @@
 """Metadata of API objects: identity, owners, the rank of a pod, and the checkpoint annotation."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from phalanx.model.api.meta import ObjectMeta, OwnerReference
 from phalanx.model.api.values import count, time_s
 from phalanx.model.names import ANNOTATION_LAST_CHECKPOINT
 from phalanx.model.pods import GROUP_INDEX_STRIDE, Controller
+from phalanx.model.reasons import Objection, Reason
 from phalanx.model.workloads.known import KNOWN, WorkloadKinds
 
 _SHOWN_CHARACTERS: Final = 64
@@ -52,6 +53,16 @@ def controller_of(
             workload = kinds.of_owner(*at) if pod_labels is None else kinds.of_pod(*at, pod_labels)
             return Controller(kind=owner.kind, name=owner.name, uid=owner.uid, workload=workload)
     return None
+
+
+def lost_controller(labels: Mapping[str, str], kinds: WorkloadKinds) -> Iterator[Objection]:
+    """That a pod or a Job without an owner was made by a controller: its owner was deleted without it. How
+    many others start with it is not known."""
+    if kinds.controller_labels.isdisjoint(labels):
+        return
+    label = min(kinds.controller_labels.intersection(labels))
+    message = f"it has no owner any more, and its label {label} says that it was made by one"
+    yield Objection(Reason.WORKLOAD_NOT_FOUND, message, "Delete it, or remove this label")
 
 
 def read_rank(labels: Mapping[str, str]) -> int | None:

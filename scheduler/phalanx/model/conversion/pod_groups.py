@@ -32,7 +32,7 @@ from phalanx.model.conversion.requests import read_amounts, too_many
 from phalanx.model.conversion.shapes import shape_of_requests
 from phalanx.model.gangs import GangKind, RoleSpec, SubgroupSpec, ancestor_chains
 from phalanx.model.gpu_shares import requests_share
-from phalanx.model.names import API_GROUP, GangId
+from phalanx.model.names import API_GROUP, KUEUE_GROUP_LABEL, LABEL_MIN_MEMBER, GangId
 from phalanx.model.pods import Controller, Pod, Term
 from phalanx.model.reasons import Objection, Reason
 from phalanx.model.records import GangRecord
@@ -398,8 +398,8 @@ class GangKey(NamedTuple):
 
 def gang_key(pod: Pod) -> GangKey:
     """The gang key of a pod: its PodGroup, else its controller if it has `min-member` or is a workload, else
-    the pod itself. A workload may belong to another one, which the cache knows; `min-member` sets the minimum
-    of some."""
+    its group of Kueue, else the pod itself. A workload may belong to another one, which the cache knows;
+    `min-member` sets the minimum of some."""
     if pod.group is not None:
         return GangKey(GangKind.POD_GROUP, pod.namespace, pod.group, pod.dialect)
     controller = pod.controller
@@ -407,12 +407,25 @@ def gang_key(pod: Pod) -> GangKey:
         return GangKey(GangKind.LABEL, pod.namespace, controller.uid)
     if pod.controller is not None and pod.controller.workload:
         return GangKey(GangKind.WORKLOAD, pod.namespace, pod.controller.uid, pod.controller.workload)
+    admitted = _admitted_group(pod)
+    if admitted:
+        return GangKey(GangKind.LABEL, pod.namespace, f"{KUEUE_GROUP_LABEL}/{admitted}")
     return GangKey(GangKind.POD, pod.namespace, pod.uid)
 
 
+def _admitted_group(pod: Pod) -> str:
+    """The group of Kueue of a pod without a controller; empty for none."""
+    if pod.min_member is None or pod.controller is not None:
+        return ""
+    labels = dict(pod.all_labels)
+    return "" if LABEL_MIN_MEMBER in labels else labels.get(KUEUE_GROUP_LABEL, "")
+
+
 def is_counted_by_label(pod: Pod) -> bool:
-    """Whether its label `min-member` says how many pods start with it."""
-    return pod.group is None and pod.min_member is not None and pod.controller is not None
+    """Whether its label `min-member`, or its group of Kueue, says how many pods start with it."""
+    if pod.group is not None or pod.min_member is None:
+        return False
+    return pod.controller is not None or bool(_admitted_group(pod))
 
 
 def free_application(pod: Pod) -> GangKey | None:
@@ -449,6 +462,11 @@ def gang_id(key: GangKey, group: PodGroup | None) -> GangId:
 def workload_of(gang: GangId) -> str:
     """The UID of the workload of a gang, if the gang is all of a workload."""
     return gang.partition(":")[2].partition("/")[2]
+
+
+def owner_of(gang: GangId) -> str:
+    """The UID of the object that makes the pods of a gang of a workload or by label."""
+    return (gang.partition(":")[2] or gang).partition("/")[2].partition("/")[0]
 
 
 def is_member(pod: Pod, group: PodGroup) -> bool:

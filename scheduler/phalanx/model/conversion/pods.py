@@ -8,7 +8,14 @@ from phalanx.model.api import core
 from phalanx.model.api.meta import ObjectMeta
 from phalanx.model.api.values import count, seconds
 from phalanx.model.conversion.cluster_objects import PREEMPT_LOWER, PriorityLevel, resolve
-from phalanx.model.conversion.metadata import controller_of, identity, read_checkpoint, read_rank
+from phalanx.model.conversion.gang_label import problems_of_pod
+from phalanx.model.conversion.metadata import (
+    controller_of,
+    identity,
+    lost_controller,
+    read_checkpoint,
+    read_rank,
+)
 from phalanx.model.conversion.pod_devices import read_pod_claims
 from phalanx.model.conversion.pod_status import (
     bound_at,
@@ -29,6 +36,8 @@ from phalanx.model.names import (
     ANNOTATION_CHARGED_QUEUE,
     KAI_QUEUE_LABEL,
     KUBERNETES_SCHEDULER,
+    KUEUE_COUNT_ANNOTATION,
+    KUEUE_GROUP_LABEL,
     LABEL_GANG,
     LABEL_MIN_MEMBER,
     LABEL_POD_GROUP,
@@ -78,7 +87,7 @@ def read_pod(
         group_marks=_marks(written, dialect.marks_of) if dialect.marks_of is not None else (),
         role=_role(written, dialect, group, kinds),
         subgroup=_subgroup(written, dialect),
-        min_member=count(labels.get(LABEL_MIN_MEMBER)),
+        min_member=_min_member(meta) if KUEUE_GROUP_LABEL in labels else count(labels.get(LABEL_MIN_MEMBER)),
         queue=_queue(written, dialect, others),
         charged_queue=_text(meta.annotations, ANNOTATION_CHARGED_QUEUE) if spec.node_name else None,
         controller=controller_of(meta.owner_references, labels, kinds),
@@ -191,6 +200,13 @@ def _scheduled(status: core.PodStatus) -> Scheduled | None:
     return None
 
 
+def _min_member(meta: ObjectMeta) -> int | None:
+    """The number in the label; else that of the group of Kueue in which a pod without an owner is."""
+    if LABEL_MIN_MEMBER not in meta.labels and not meta.owner_references:
+        return count(meta.annotations.get(KUEUE_COUNT_ANNOTATION)) or None
+    return count(meta.labels.get(LABEL_MIN_MEMBER))
+
+
 def _is_counted_by_label(meta: ObjectMeta) -> bool:
     """Whether its gang is that of the label `min-member`."""
     labels = meta.labels
@@ -229,21 +245,11 @@ def _problems(
     elif LABEL_MIN_MEMBER in labels:
         yield from _min_member_problems(pod)
     elif labels.get(LABEL_GANG, "false") != "false" and not group:
-        yield from _gang_label_problems(pod, kinds)
+        yield from problems_of_pod(controller_of(pod.metadata.owner_references, labels, kinds))
+    if group is None and not pod.metadata.owner_references:
+        yield from lost_controller(labels, kinds)
     if dialect.unsupported is not None:
         yield from _unsupported(dialect.unsupported(pod))
-
-
-def _gang_label_problems(pod: core.Pod, kinds: WorkloadKinds) -> Iterator[Objection]:
-    """The label that makes a gang of a workload, on a pod whose owner does not say how many pods it has."""
-    controller = controller_of(pod.metadata.owner_references, pod.metadata.labels, kinds)
-    if controller is not None and not controller.workload:
-        yield Objection(
-            Reason.INCONSISTENT_GANG,
-            f"label {LABEL_GANG}: the kind {controller.kind} of its owner does not say how many pods start "
-            "together",
-            f"Set the label {LABEL_MIN_MEMBER} to this number, or create a PodGroup",
-        )
 
 
 def _min_member_problems(pod: core.Pod) -> Iterator[Objection]:

@@ -1,5 +1,7 @@
 """Records of gangs: from the status of a PodGroup to the model, and back."""
 
+from msgspec.structs import replace
+
 from phalanx.model.api.pod_groups import LetInStatus, PlacedStatus, RecordStatus
 from phalanx.model.api.values import time_s, utc
 from phalanx.model.conversion.requests import read_amounts
@@ -18,6 +20,13 @@ def read_record(written: RecordStatus | None) -> GangRecord | None:
         has_launched=bool(written.launched),
         let_in=_let_in(written.let_in),
     )
+
+
+def joined(in_status: GangRecord | None, in_config_map: GangRecord | None) -> GangRecord | None:
+    """The record of a gang. That members are being evicted is in the ConfigMap in any case."""
+    if in_status is None or in_config_map is None:
+        return in_status or in_config_map
+    return replace(in_status, evicting=in_config_map.evicting)
 
 
 def written_record(record: GangRecord) -> RecordStatus:

@@ -13,6 +13,8 @@ from phalanx.model.conversion.partial_admission import PartialAdmission
 from phalanx.model.conversion.pod_groups import PodGroup
 from phalanx.model.gangs import RoleSpec
 from phalanx.model.pods import Controller, Pod, PodPhase, PodShape
+from phalanx.model.workloads.apps import DEPLOYMENT
+from phalanx.model.workloads.known import POD
 
 NUMBER_MAX: Final = 2**31 - 1
 """The largest number in an object, and of pods of one role: their sums can be recorded."""
@@ -64,6 +66,8 @@ class Workload(Struct, frozen=True, gc=False):
     """Completions for which no pod is made any more."""
     minimum: int | None = None
     """How many pods must start in all, if not all of them."""
+    ended_role: str | None = None
+    """The role of its pods in the workload that owns it, if all of them have succeeded: they may be gone."""
     has_parts: bool = False
     """Whether it is several gangs: then the objects that own its pods may own those of several gangs."""
     partial: PartialAdmission | None = None
@@ -88,16 +92,21 @@ def no_owner(_uid: str) -> Workload | None:
 
 
 def group_of_pods(
-    workload: Workload, pods: Sequence[Pod], owner_of: OwnerLookup, foreign: Collection[str] = ()
+    workload: Workload,
+    pods: Sequence[Pod],
+    owner_of: OwnerLookup,
+    *,
+    foreign: Collection[str] = (),
+    ended: Mapping[str, int],
 ) -> PodGroup:
     """The PodGroup of a workload with the minimums that these pods of it still need.
 
     A pod of ours has its role by a label that its controller sets, and its owner by UID. Pods without a role,
     such as the one that submits the work to the others, count once they exist. `foreign`: the roles of its
-    pods that name another scheduler.
+    pods that name another scheduler. `ended`: how many owners of each role have succeeded and have no pods.
     """
     if workload.has_parts:
-        owner_of = no_owner
+        owner_of = _below_pods(owner_of)
     by_role: dict[str, dict[str, list[Pod]]] = {}
     names = {role.name for role in workload.roles}
     for pod in pods:
@@ -105,7 +114,9 @@ def group_of_pods(
             role = pod.role if pod.role in names else ""
             by_role.setdefault(role, {}).setdefault(pod.controller.uid, []).append(pod)
     roles = _decided(workload.roles, by_role, foreign)
-    needs = [needed(role, by_role.get(role.name, {}), owner_of) for role in roles]
+    needs = [needed(role, by_role.get(role.name, {}), owner_of, ended.get(role.name, 0)) for role in roles]
+    if workload.kind == DEPLOYMENT.name:
+        needs = [max(need, role.whole) for role, need in zip(roles, needs, strict=True)]
     label = _label(pods)
     if label:
         roles = [replace(role, shape=None) if role.name else role for role in roles]
@@ -135,6 +146,17 @@ def group_of_pods(
         ),
         started_at=group.started_at or (max(group.created, 1) if has_run else 0),
     )
+
+
+def _below_pods(owner_of: OwnerLookup) -> OwnerLookup:
+    """Only owners that a pod owns: each makes pods of one part. Other ones make pods of several."""
+
+    def found(uid: str) -> Workload | None:
+        owner = owner_of(uid)
+        above = owner.owner if owner is not None else None
+        return owner if above is not None and above.workload == POD else None
+
+    return found
 
 
 def _label(pods: Sequence[Pod]) -> int:
@@ -179,12 +201,15 @@ def at_most(minimum: int | None, needs: list[int]) -> list[int]:
     return lowered
 
 
-def needed(role: WorkloadRole, by_owner: Mapping[str, Sequence[Pod]], owner_of: OwnerLookup) -> int:
-    """How many pods of the role the gang consists of by now, succeeded ones included."""
+def needed(
+    role: WorkloadRole, by_owner: Mapping[str, Sequence[Pod]], owner_of: OwnerLookup, ended: int = 0
+) -> int:
+    """How many pods of the role the gang consists of by now, succeeded ones included. `ended`: so many other
+    owners have no pods any more."""
     if not role.exists and not by_owner and role.shape is None:
         return 0
     there = sum(_needed_of_owner(role, pods, owner_of(uid)) for uid, pods in by_owner.items())
-    return min(there + max(role.owners - len(by_owner), 0) * _first(role), NUMBER_MAX)
+    return min(there + max(role.owners - len(by_owner) - ended, 0) * _first(role), NUMBER_MAX)
 
 
 def _first(role: WorkloadRole) -> int:

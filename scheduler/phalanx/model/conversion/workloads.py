@@ -11,7 +11,12 @@ from phalanx.model.api.meta import ObjectMeta
 from phalanx.model.api.pod_groups import RESERVED, PodGroupSpec
 from phalanx.model.api.values import seconds
 from phalanx.model.api.workloads import WorkloadObject
-from phalanx.model.conversion.metadata import controller_of, identity, read_checkpoint
+from phalanx.model.conversion.metadata import (
+    controller_of,
+    identity,
+    lost_controller,
+    read_checkpoint,
+)
 from phalanx.model.conversion.partial_admission import PartialAdmission, read_partial_admission
 from phalanx.model.conversion.pod_groups import PodGroup
 from phalanx.model.conversion.spark import completed_application
@@ -29,7 +34,7 @@ from phalanx.model.pods import PodShape
 from phalanx.model.reasons import Objection, Reason
 from phalanx.model.workloads.job import JOB
 from phalanx.model.workloads.kind import PathValue, RolePaths, WorkloadKind
-from phalanx.model.workloads.known import KNOWN, WorkloadKinds
+from phalanx.model.workloads.known import KNOWN, LABEL_OF_JOB, WorkloadKinds
 from phalanx.model.workloads.spark import SPARK_APPLICATION
 
 _DEFAULTED: Final = frozenset({"batch", "apps"})
@@ -49,6 +54,9 @@ def read_workload(
     owner = controller_of(meta.owner_references, kinds=kinds)
     partial = _partial(kind, meta, fields, roles, has_run=has_run) if owner is None else None
     problems = list(_problems(kind, meta, fields))
+    if not has_run and not meta.owner_references:
+        labels = {key: value for key, value in meta.labels.items() if key != LABEL_OF_JOB}
+        problems += lost_controller(labels, kinds)
     problems += _paths_to_nothing(kind, meta, fields) if kind.name not in KNOWN.by_name else ()
     if isinstance(partial, Objection):
         problems.append(partial)
@@ -75,17 +83,29 @@ def read_workload(
         ignored=ignored,
         problems=tuple(problems),
     )
+    succeeded = _number(fields, kind.succeeded) or 0
     return Workload(
         kind=kind.name,
         group=group,
         roles=roles,
         owner=owner,
-        succeeded=_number(fields, kind.succeeded) or 0,
+        succeeded=succeeded,
+        ended_role=_ended_role(meta, roles, succeeded, kinds),
         failed_indexes=_count_of_indexes(_at(fields, kind.failed_indexes)),
         minimum=minimum,
         has_parts=bool(kind.part_label),
         partial=partial,
     )
+
+
+def _ended_role(
+    meta: ObjectMeta, roles: Sequence[WorkloadRole], succeeded: int, kinds: WorkloadKinds
+) -> str | None:
+    """The role of a Job in the workload above it, if it has succeeded. One that is deleted is made again."""
+    completions = roles[0].completions if len(roles) == 1 else None
+    if completions is None or succeeded < completions or meta.deletion_timestamp is not None:
+        return None
+    return next((meta.labels[label] for label in kinds.role_labels if label in meta.labels), None)
 
 
 def _partial(

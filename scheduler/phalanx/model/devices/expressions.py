@@ -58,7 +58,7 @@ class Evaluator:
         if unknown is not None:
             raise InvalidExpression(f"undefined field {unknown!r} of device")
         if self._environment is None:
-            self._environment = _environment()
+            self._environment = _environment("device")
         try:
             compiled = self._environment.compile(written.with_default_domains())
         except RuntimeError as error:
@@ -87,6 +87,21 @@ class Expression:
             )
             raise EvaluationFailed(_first_error(text))
         return bool(value.value())
+
+
+class Rules:
+    """Compiles and evaluates rules of CRDs (`x-kubernetes-validations`). One for a process is enough."""
+
+    def __init__(self) -> None:
+        self._environment = _environment("self")
+        self._compiled: dict[str, cel.Expression] = {}
+
+    def holds(self, rule: str, value: Any) -> bool:
+        """Whether the rule is true for the value, which its schema allows."""
+        if rule not in self._compiled:
+            self._compiled[rule] = self._environment.compile(rule)
+        answer = self._compiled[rule].eval(data={"self": value})
+        return answer.type().name() == "BOOL" and bool(answer.value())
 
 
 # --- the variable `device` ----------------------------------------------------------------------------------
@@ -262,16 +277,17 @@ def _functions() -> Iterator["cel.FunctionDecl"]:
     yield function(
         "sets.intersects", (boolean, lists, lambda a, b: any(_contains(a, [b_]) for b_ in b)), member=False
     )
+    yield function("sum", (whole, lists[:1], sum))
     for index, name in enumerate(("major", "minor", "patch")):
         yield function(name, (whole, [found], lambda a, index=index: _part(a, index)))
 
 
-def _environment() -> "cel.Env":
+def _environment(variable: str) -> "cel.Env":
     from cel_expr_python import cel
     from cel_expr_python.ext import ext_bindings, ext_optional, ext_strings
 
     return cel.NewEnv(
-        variables={"device": cel.Type.DYN},
+        variables={variable: cel.Type.DYN},
         functions=list(_functions()),
         extensions=[
             ext_bindings.ExtBindings(),

@@ -146,6 +146,10 @@ class WorkloadKind(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     part_label: str = ""
     """A label of pods. Those with different values are different gangs, each with all roles."""
 
+    through: tuple[str, ...] = ()
+    """Other kinds that Phalanx reads and that make its pods for it, such as Job.batch: needed to know of pods
+    of other schedulers."""
+
     only_with_labels: tuple[str, ...] = ()
     """Pods that it controls count for it only with one of these labels, whose value is not "false"."""
 

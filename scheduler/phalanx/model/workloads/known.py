@@ -1,6 +1,6 @@
 """All kinds of workloads that are read."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from msgspec import Struct
@@ -29,6 +29,9 @@ _KINDS: Final = (
     SPARK_APPLICATION,
 )
 
+LABEL_OF_JOB: Final = "batch.kubernetes.io/controller-uid"
+"""The API server sets it on the pods of a Job, and on a Job itself that has no other labels."""
+
 POD: Final = "Pod"
 """The name for pods that own pods or other workloads. They are no gangs, but lead to their own owners."""
 
@@ -42,6 +45,8 @@ class WorkloadKinds(Struct, frozen=True):
     role_labels: Mapping[str, Mapping[str, str]]
     """The first of these labels that a pod has says its role, by its value if that is not the role. Pods of
     the training operator have two."""
+    controller_labels: frozenset[str]
+    """Labels that controllers set on the pods and Jobs that they make. A driver of Spark is no controller."""
 
     def of_owner(self, api_version: str, kind: str) -> str:
         """The name of the kind of an owner, as in owner references; empty for other kinds. Other versions of
@@ -66,7 +71,14 @@ def workload_kinds(more: Iterable[WorkloadKind] = ()) -> WorkloadKinds:
         by_name={kind.name: kind for kind in kinds},
         by_owner={("", "Pod"): POD, **owners},
         role_labels={kind.role_label: kind.role_of_label for kind in kinds if kind.role_label},
+        controller_labels=frozenset((LABEL_OF_JOB, *_controller_labels(kinds))),
     )
+
+
+def _controller_labels(kinds: Iterable[WorkloadKind]) -> Iterator[str]:
+    for kind in kinds:
+        if kind.role_label and not any(role.later for role in kind.roles):
+            yield kind.role_label
 
 
 KNOWN: Final = workload_kinds()

@@ -25,6 +25,7 @@ MPI_JOB: Final = WorkloadKind(
         ),
     ),
     role_label="training.kubeflow.org/job-role",
+    through=("Job.batch",),
     in_order=PathValue("spec.launcherCreationPolicy", "WaitForWorkersReady"),
     minimum=("spec.runPolicy.schedulingPolicy.minAvailable",),
     queue="spec.runPolicy.schedulingPolicy.queue",

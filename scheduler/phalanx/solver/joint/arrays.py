@@ -1,69 +1,52 @@
-"""A joint problem as arrays, cut into regions.
+"""A joint problem as arrays: the nodes for pods of all classes, and the pods of each gang by its rules."""
 
-Regions are the domains of one level, and one more region holds the nodes outside of all of them. The level is
-the widest that a component requires, or a wider one where that would make too many regions. Each component
-is therefore either in one region or may use several.
-"""
-
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from phalanx.model.names import NodeName
 from phalanx.model.rules import (
     Budget,
     FewestDomains,
+    Rule,
     SameDomain,
     SubgroupDomain,
     SubgroupFewest,
     SubgroupSegments,
 )
-from phalanx.solver.arrays import BoolArray, IntArray, NodeTable, class_rows, node_table
-from phalanx.solver.joint.components import Component, Unsupported, components_of
+from phalanx.solver.arrays import IntArray, NodeTable, class_rows, node_table
+from phalanx.solver.domains import is_domain
 from phalanx.solver.joint.problem import GangDemand, JointProblem
-from phalanx.solver.limits import JOINT_PAIRS_MAX
 from phalanx.solver.problem import NodeClass, PlacementProblem, RoleDemand
 
 
-class Share(Struct, frozen=True):
-    """The pods of a component in one region."""
+class Unsupported(Exception):
+    """The problem has a rule or a budget that the joint model does not state."""
 
-    component: int
+
+class RoleSet(Struct, frozen=True):
+    """Roles of a gang that the same rules are about."""
+
+    gang: int
+    roles: tuple[int, ...]
     counts: tuple[int, ...]
-    """Per pod class."""
+    """Pods per pod class."""
+    depth: int
+    """Depth of the deepest level that a rule names: 1 is the widest; 0 where the pods may be anywhere."""
+    preferred: int
+    """Depth down to which few domains are preferred."""
 
 
-class Plan(Struct, frozen=True):
-    """A solution of the master problem: the admitted gangs and each region's shares."""
+class DomainRule(Struct, frozen=True):
+    """A rule about some role sets of a gang."""
 
-    admitted: tuple[int, ...]
-    """Indices of gangs in queue order."""
-    value: int
-    shares: tuple[tuple[Share, ...], ...]
-    """Per region."""
-
-
-class BendersCut(Struct, frozen=True):
-    """A constraint on the master problem that an infeasible region implies.
-
-    A region that holds at least `count` components of each group holds at most `rest` units of the components
-    that may use several regions.
-    """
-
-    region: int
-    groups: tuple[tuple[tuple[int, ...], int], ...]
-    """Pairs of components (indices) and a count."""
-    weights: tuple[int, ...] = ()
-    """Units per pod class."""
-    rest: int | None = None
-    """None: the groups alone do not fit."""
-    proven: bool = True
-    """Whether it holds for certain; otherwise later bounds of the master problem are not valid."""
-
-
-Usable = dict[tuple[int, ...], list[NodeName]]
-"""Per set of pod classes, the nodes that some of them may use."""
+    gang: int
+    depth: int
+    size: int
+    """0: one domain holds all of their pods. Otherwise each domain holds a multiple of it."""
+    role_sets: tuple[int, ...]
+    """Indices into `JointArrays.role_sets`."""
 
 
 class SharedBudget(Struct, frozen=True):
@@ -74,86 +57,52 @@ class SharedBudget(Struct, frozen=True):
     """Indices; the budget counts all pods of each."""
 
 
-class Region(Struct, frozen=True, eq=False):
-    """Nodes of one domain that some gang could use."""
-
-    problem: PlacementProblem
-    """Placing any number of pods of each pod class in the region."""
-    table: NodeTable
-    labels: IntArray
-    """Per row, how many topology labels its nodes have."""
-    is_domain: bool
-    """False for the nodes outside of all domains of this level."""
-
-
 class JointArrays(Struct, frozen=True, eq=False):
-    """A joint problem in regions and components."""
+    """A joint problem by nodes and role sets."""
 
     problem: JointProblem
-    depth: int
-    """Depth of the regions: a number of levels from the widest; 0 where all nodes are one region."""
-    regions: tuple[Region, ...]
-    components: tuple[Component, ...]
-    components_of: tuple[tuple[int, ...], ...]
-    """Per gang, the indices of its components."""
-    wanted: IntArray
-    """Pods by [component, pod class]."""
+    table: NodeTable
+    """All nodes that some gang could use, for any number of pods of each pod class."""
+    role_sets: tuple[RoleSet, ...]
+    rules: tuple[DomainRule, ...]
+    """The deepest rules of a gang first."""
     limits: tuple[SharedBudget, ...]
 
-    def is_confined(self, component: int) -> bool:
-        """Whether the component must be in one region."""
-        return self.components[component].required > 0
+    def domains(self, depth: int) -> list[int]:
+        """The domains of this depth, by number, without nodes that lack its label."""
+        keys = self.table.rows.tree.keys[depth - 1]
+        return [number for number, key in enumerate(keys) if is_domain(key)]
 
-    def inner_depth(self, component: int) -> int:
-        """The deepest level inside a region that matters to the component; 0 where none does."""
-        deepest = max(self.components[component].depth, self.components[component].preferred)
-        return deepest if deepest > self.depth else 0
+    def fits(self, depth: int) -> IntArray:
+        """Pods of each class that fit alone, by [domain of this depth, pod class]."""
+        rows = self.table.rows
+        most = [role.maximum for role in rows.problem.roles]
+        fits = np.zeros((len(rows.tree.keys[depth - 1]), len(most)), dtype=np.int64)
+        np.add.at(fits, rows.domain[depth - 1], np.minimum(rows.fits, most) * rows.count[:, None])
+        return fits
 
-    def counts_in(self, share: Share, role_set: int) -> tuple[int, ...]:
-        """Return the pods of a role set in a share, per pod class.
-
-        A component of several role sets is never divided.
-        """
-        if len(self.components[share.component].role_sets) == 1:
-            return share.counts
-        return self.counts(share.component, [role_set])
-
-    def counts(self, component: int, role_sets: Iterable[int]) -> tuple[int, ...]:
-        """Return the pods of some role sets of a component, per pod class."""
-        counts = [0] * len(self.problem.pod_classes)
-        roles = self.problem.gangs[self.components[component].gang].roles
-        for role_set in role_sets:
-            for role in self.components[component].role_sets[role_set]:
-                counts[roles[role].pod_class] += roles[role].count
-        return tuple(counts)
+    def outer(self, domain: int, depth: int, outer: int) -> int:
+        """The domain of depth `outer` that contains a domain of this depth."""
+        for level in range(depth - 1, outer - 1, -1):
+            domain = int(self.table.rows.tree.parent[level][domain])
+        return domain
 
 
 def joint_arrays(problem: JointProblem) -> JointArrays:
     """Build the arrays. Raises Unsupported, or TooLarge where amounts would not stay exact."""
     limits = _limits(problem)
-    for gang in problem.gangs:
+    role_sets: list[RoleSet] = []
+    rules: list[DomainRule] = []
+    for index, gang in enumerate(problem.gangs):
         _accept(problem, gang)
-    components = [
-        component for gang in range(len(problem.gangs)) for component in components_of(problem, gang)
-    ]
-    members: list[list[int]] = [[] for _ in problem.gangs]
-    wanted = np.zeros((len(components), len(problem.pod_classes)), dtype=np.int64)
-    for index, component in enumerate(components):
-        members[component.gang].append(index)
-        for role_set in component.role_sets:
-            for role in role_set:
-                wanted[index, problem.gangs[component.gang].roles[role].pod_class] += (
-                    problem.gangs[component.gang].roles[role].count
-                )
-    depth = _region_depth(problem, components)
-    deepest = max((max(component.depth, component.preferred) for component in components), default=0)
+        _divide(problem, index, role_sets, rules)
+    wanted = [sum(counts) for counts in zip(*(each.counts for each in role_sets), strict=True)]
+    depth = max((max(each.depth, each.preferred) for each in role_sets), default=0)
     return JointArrays(
         problem=problem,
-        depth=depth,
-        regions=tuple(_regions(problem, wanted, depth, deepest)),
-        components=tuple(components),
-        components_of=tuple(map(tuple, members)),
-        wanted=wanted,
+        table=node_table(class_rows(_placing_any(problem, wanted, depth))),
+        role_sets=tuple(role_sets),
+        rules=tuple(rules),
         limits=limits,
     )
 
@@ -165,16 +114,10 @@ def unsupported_gangs(problem: JointProblem) -> tuple[int, ...]:
     for index, gang in enumerate(problem.gangs):
         try:
             _accept(problem, gang)
-            components_of(problem, index)
             list(_counted(problem, gang, usable))
         except Unsupported:
             unsupported.append(index)
     return tuple(unsupported)
-
-
-def labelled(region: Region, depth: int) -> BoolArray:
-    """Per row, whether its nodes are in a domain of this depth."""
-    return region.labels >= depth
 
 
 def _accept(problem: JointProblem, gang: GangDemand) -> None:
@@ -189,46 +132,83 @@ def _accept(problem: JointProblem, gang: GangDemand) -> None:
                 raise Unsupported(f"{gang.name}: a rule of an unknown kind: {type(rule).__name__}")
 
 
-def _region_depth(problem: JointProblem, components: Sequence[Component]) -> int:
-    """The deepest level, at most the widest required one, with few enough pairs of component and domain."""
-    widest = min(
-        (component.required or component.depth for component in components if component.depth), default=0
-    )
-    for depth in range(widest, 1, -1):
-        domains = {group.path[:depth] for group in problem.classes}
-        if len(domains) * len(components) <= JOINT_PAIRS_MAX:
-            return depth
-    return min(widest, 1)
-
-
-def _regions(problem: JointProblem, wanted: IntArray, depth: int, deepest: int) -> Iterable[Region]:
-    members: dict[tuple[str, ...] | None, list[NodeClass]] = {}
-    for group in problem.classes:
-        path = group.path[:depth] if len(group.path) >= depth else None
-        members.setdefault(path, []).append(group)
-    totals = wanted.sum(axis=0).tolist()
-    roles = tuple(
-        RoleDemand(pod_class.name, pod_class.request, 0, total)
-        for pod_class, total in zip(problem.pod_classes, totals, strict=True)
-    )
-    preference = (FewestDomains("levels", problem.levels[deepest - 1]),) if deepest else ()
+def _placing_any(problem: JointProblem, wanted: Sequence[int], depth: int) -> PlacementProblem:
+    """The problem of placing up to so many pods of each class. A preference names the levels that matter."""
     free_of_charge = (0,) * len(problem.pod_classes)
-    for path, classes in members.items():
-        plain = tuple(
-            group if not any(group.cost) else structs.replace(group, cost=free_of_charge) for group in classes
-        )
-        region_problem = PlacementProblem(
-            problem.resources, problem.levels, roles, plain, preference, seed=problem.seed
-        )
-        yield region_of(region_problem, is_domain=path is not None)
+    return PlacementProblem(
+        resources=problem.resources,
+        levels=problem.levels,
+        roles=tuple(
+            RoleDemand(pod_class.name, pod_class.request, 0, count)
+            for pod_class, count in zip(problem.pod_classes, wanted, strict=True)
+        ),
+        classes=tuple(
+            NodeClass(group.path, group.free, group.eligible, free_of_charge, group.nodes)
+            for group in problem.classes
+        ),
+        rules=(FewestDomains("levels", problem.levels[depth - 1]),) if depth else (),
+        seed=problem.seed,
+    )
 
 
-def region_of(problem: PlacementProblem, *, is_domain: bool) -> Region:
-    """Build a region from the problem of placing pods of each class in it."""
-    table = node_table(class_rows(problem))
-    known = {node: len(group.path) for group in problem.classes for node in group.nodes}
-    lengths = [known[names[0]] for names in table.rows.nodes]
-    return Region(problem, table, np.array(lengths, dtype=np.int64), is_domain)
+# --- role sets and rules ------------------------------------------------------------------------------------
+
+
+def _divide(problem: JointProblem, index: int, role_sets: list[RoleSet], rules: list[DomainRule]) -> None:
+    """Add the role sets of a gang and the rules about them."""
+    gang = problem.gangs[index]
+    about = sorted(_stated(problem, gang), key=lambda rule: (-rule[0], rule[1]))
+    preferences = [
+        (_depth(problem, rule.level), _roles(gang, rule))
+        for rule in gang.rules
+        if isinstance(rule, FewestDomains | SubgroupFewest)
+    ]
+    sets: dict[tuple[int, ...], list[int]] = {}
+    for role in range(len(gang.roles)):
+        named = [role in roles for *_, roles in about]
+        preferred = max((depth for depth, roles in preferences if role in roles), default=0)
+        sets.setdefault((preferred, *named), []).append(role)
+    first = len(role_sets)
+    for (preferred, *_), roles in sets.items():
+        depth = max((depth for depth, _, inside in about if roles[0] in inside), default=0)
+        counts = _pods_per_class(problem, gang, roles)
+        role_sets.append(RoleSet(index, tuple(roles), counts, depth, preferred))
+    for depth, size, inside in about:
+        members = [first + place for place, roles in enumerate(sets.values()) if roles[0] in inside]
+        rules.append(DomainRule(index, depth, size, tuple(members)))
+
+
+def _stated(problem: JointProblem, gang: GangDemand) -> Iterator[tuple[int, int, frozenset[int]]]:
+    """Depth, size and roles of each rule about domains."""
+    for rule in gang.rules:
+        if isinstance(rule, SameDomain | SubgroupDomain | SubgroupSegments):
+            roles = _roles(gang, rule)
+            if roles:
+                size = rule.size if isinstance(rule, SubgroupSegments) else 0
+                yield _depth(problem, rule.level), size, roles
+
+
+def _roles(gang: GangDemand, rule: Rule) -> frozenset[int]:
+    if isinstance(rule, SubgroupDomain | SubgroupSegments | SubgroupFewest):
+        return frozenset(index for index, role in enumerate(gang.roles) if rule.subgroup in role.subgroups)
+    return frozenset(range(len(gang.roles)))
+
+
+def _pods_per_class(problem: JointProblem, gang: GangDemand, roles: Iterable[int]) -> tuple[int, ...]:
+    counts = [0] * len(problem.pod_classes)
+    for role in roles:
+        counts[gang.roles[role].pod_class] += gang.roles[role].count
+    return tuple(counts)
+
+
+def _depth(problem: JointProblem, level: str) -> int:
+    return problem.levels.index(level) + 1
+
+
+# --- budgets ------------------------------------------------------------------------------------------------
+
+Usable = dict[tuple[int, ...], list[NodeName]]
+"""Per set of pod classes, the nodes that some of them may use."""
 
 
 def _limits(problem: JointProblem) -> tuple[SharedBudget, ...]:

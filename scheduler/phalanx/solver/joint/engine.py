@@ -11,8 +11,7 @@ import msgspec
 from phalanx.model.decisions import Certificate
 from phalanx.solver.arrays import TooLarge
 from phalanx.solver.engine import GREEDY_ONLY
-from phalanx.solver.joint.arrays import JointArrays, joint_arrays
-from phalanx.solver.joint.components import Unsupported
+from phalanx.solver.joint.arrays import JointArrays, Unsupported, joint_arrays
 from phalanx.solver.joint.problem import (
     UNADMITTED_VALUE,
     Admitted,
@@ -52,22 +51,19 @@ def admit(
 
 def _answer(arrays: JointArrays, start: JointAssignment, limits: JointLimits) -> JointAnswer:
     # Imports OR-Tools, which takes a quarter of a second.
-    from phalanx.solver.joint.benders import BendersDecomposition
+    from phalanx.solver.joint.hand_out import hand_out
+    from phalanx.solver.joint.model import most_valuable
 
     errors: list[str] = []
     admitted, bound = None, sum(gang.value for gang in arrays.problem.gangs)
     try:
-        decomposition = BendersDecomposition(arrays, start, effort=limits.deterministic)
-        decomposition.run()
-        bound = decomposition.bound
-        found = (
-            None
-            if decomposition.best is start
-            else reoptimized(arrays, decomposition.best, limits=GREEDY_ONLY)
-        )
-        wrong = check_joint_assignment(arrays.problem, _assignment(found, start))
-        admitted = None if wrong else found
-        errors.extend(f"{BY}: {error}" for error in wrong)
+        result = most_valuable(arrays, above=total_value(arrays.problem, start), effort=limits.deterministic)
+        bound = result.bound
+        if result.best is not None:
+            found = hand_out(arrays, result.best)
+            wrong = check_joint_assignment(arrays.problem, found)
+            errors.extend(f"{BY}: {error}" for error in wrong)
+            admitted = None if wrong else reoptimized(arrays, found, limits=GREEDY_ONLY)
     except TooLarge:
         raise
     except Exception as error:  # an error here must not cost the gangs what one-by-one order admits

@@ -1,8 +1,4 @@
-"""Places the gangs of a joint problem one after the other on residual capacity.
-
-This is the baseline that joint admission never falls below, and the final re-optimisation of each gang while
-all others are fixed.
-"""
+"""Places each gang of a joint solution again on the capacity that all others leave."""
 
 from collections.abc import Callable, Iterable, Sequence
 from operator import le, lt, sub
@@ -103,22 +99,6 @@ class ResidualCapacity:
 def _fits_any(free: Amounts, eligible: Sequence[bool], requests: Sequence[Amounts]) -> bool:
     """Whether some pod fits on such a node."""
     return any(may and all(map(le, need, free)) for may, need in zip(eligible, requests, strict=True))
-
-
-def one_by_one(
-    arrays: JointArrays, gangs: Iterable[int], *, limits: SolveLimits, start: JointAssignment | None = None
-) -> JointAssignment:
-    """Return the assignment of the gangs that fit when tried in this order on top of `start`."""
-    assignment = dict(start or {})
-    residual = ResidualCapacity(arrays.problem, arrays.limits)
-    for gang, assignments in assignment.items():
-        residual.take(gang, assignments)
-    for gang in gangs:
-        answer = place(residual.problem_of(gang), limits=limits)
-        if isinstance(answer, Placed):
-            assignment[gang] = answer.assignments
-            residual.take(gang, answer.assignments)
-    return assignment
 
 
 BY = "joint"

@@ -67,10 +67,13 @@ class Objects:
                 claims = [item for item in self.all() if isinstance(item, ResourceClaim)]
                 self.submit((created, *made_again(claims, pod, created)))
 
-    def add_nodes(self, number: int, *, like: str) -> None:
-        """Add nodes like this one, but without its pods, its cordon and its faults. Raises BadInput."""
+    def add_nodes(self, number: int, *, like: str, state_taints: Sequence[str]) -> None:
+        """Add nodes like this one, but without its pods, its cordon and its faults. Raises BadInput.
+
+        `state_taints`: those of the configuration.
+        """
         model = self._node(like, "--like")
-        taints = tuple(taint for taint in model.spec.taints if not is_state_taint(taint.key))
+        taints = tuple(taint for taint in model.spec.taints if not is_state_taint(taint.key, state_taints))
         status: NodeStatus = replace(model.status, conditions=())
         place = 0
         for _ in range(number):
