@@ -4,10 +4,10 @@ Events to wait for come from the explanation and from the search for completions
 the gang, its limits and the nodes. Trials are bounded; what they do not prove is not advised.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain, islice
-from typing import Final
+from typing import Final, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -35,6 +35,8 @@ from phalanx.model.rules import AffinityRule, Budget, OtherTopologyDomain, SameD
 from phalanx.model.supplies.known import supply_of
 from phalanx.solver.infeasibility.explain import Explanation
 from phalanx.solver.infeasibility.relaxations import CAPACITY, ELIGIBILITY, NodeCapacity
+
+K = TypeVar("K")
 
 ACTIONS_MAX: Final = 3
 """Actions in one sentence, the best ones."""
@@ -118,7 +120,7 @@ class AdviceSearch:
         is ever released is not known."""
         for raised in self._facts.raised if self._facts is not None else ():
             if self._of_plugins.isdisjoint(raised) and self._helps(Change(self._demand, raised=raised)):
-                yield kinds.Released(raised)
+                yield kinds.Released(self._fewest(raised, lambda some: Change(self._demand, raised=some)))
                 return
 
     def _freed(self) -> Iterator[Event]:
@@ -128,6 +130,10 @@ class AdviceSearch:
         capacity = tuple(self._with_excess(each) for each in missing.capacity)
         if not self._helps(Change(self._demand, freed={each.node: each.amounts for each in capacity})):
             return
+        freed = self._fewest(
+            {each.node: each.amounts for each in capacity}, lambda some: Change(self._demand, freed=some)
+        )
+        capacity = tuple(replace(each, amounts=freed[each.node]) for each in capacity if each.node in freed)
         if len(capacity) <= ADVISED_NODES_MAX:
             yield kinds.Freed(capacity, missing.level, missing.domain)
         elif missing.pods:
@@ -217,7 +223,22 @@ class AdviceSearch:
         for raised in self._facts.raised if self._facts is not None else ():
             change = Change(self._demand, is_empty=self._is_empty, raised=raised)
             if self._limits.issuperset(raised) and self._helps(change):
-                yield kinds.RaiseLimits(raised)
+                fewest = self._fewest(raised, lambda some: replace(self._proven, raised=some))
+                self._proven = replace(change, raised=fewest)
+                yield kinds.RaiseLimits(fewest)
+
+    def _fewest(
+        self, amounts: Mapping[K, Resources], change: Callable[[Mapping[K, Resources]], Change]
+    ) -> Mapping[K, Resources]:
+        """Those without which it does not start. Pods in other places, or other members, may need less."""
+        for place, name in [(place, name) for place, each in amounts.items() for name in each]:
+            rest = {key: amount for key, amount in amounts[place].items() if key != name}
+            fewer = (
+                {**amounts, place: rest} if rest else {key: amounts[key] for key in amounts if key != place}
+            )
+            if fewer and self._trials.starts(change(fewer)):
+                amounts = fewer
+        return amounts
 
     @cached_property
     def _limits(self) -> frozenset[str]:
