@@ -65,7 +65,8 @@ def test_no_role_that_comes_later_starts_in_parts(
         assert waiting
         assert not complete
         assert not joining
-        assert f"role {waiting[0]} of JobSet team/js needs {sizes[waiting[0]]} more pod" in demands.message
+        missing = sizes[waiting[0]] - there[waiting[0]][1]
+        assert f"role {waiting[0]} of JobSet team/js needs {missing} more pod" in demands.message
         return
     found = [roles_of(demand) for demand in demands]
     assert sorted(role for roles in found for role in roles) == sorted(
