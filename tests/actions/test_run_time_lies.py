@@ -329,4 +329,4 @@ def test_what_is_reserved_is_used_up_to_the_time_to_which_a_start_moves(
             return
     assert held[0] == 50
     assert sum(after > before for before, after in pairwise(held)) <= 1
-    assert timeline.reservation("big").start <= BEGIN + 56 * MINUTE, "else it has moved"
+    assert len(set(held)) > 1 or timeline.reservation("big").start <= BEGIN + 56 * MINUTE, "else it moves"
