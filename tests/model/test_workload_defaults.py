@@ -22,6 +22,30 @@ def ray(**group: Any) -> dict[str, Any]:
     }
 
 
+@pytest.mark.parametrize(
+    ("kind", "spec", "says"),
+    [
+        ("Job.batch", {"parallelism": "two"}, "spec.parallelism is 'two', expected a whole number from 0 to"),
+        ("Job.batch", {"parallelism": -2}, "spec.parallelism is -2, expected a whole number"),
+        ("Job.batch", {"parallelism": 10**18}, "spec.parallelism is 1000000000000000000, expected"),
+        ("Job.batch", {"parallelism": True}, "spec.parallelism is True, expected"),
+        ("RayCluster.ray.io", {"headGroupSpec": 5}, "spec.headGroupSpec is 5, expected an object"),
+        ("RayCluster.ray.io", {"workerGroupSpecs": [7]}, "spec.workerGroupSpecs is 7, expected an object"),
+        (
+            "RayCluster.ray.io",
+            {"workerGroupSpecs": [{"groupName": "w", "replicas": "3"}]},
+            "spec.workerGroupSpecs.replicas is '3', expected",
+        ),
+        ("JobSet.jobset.x-k8s.io", {"replicatedJobs": "w"}, "spec.replicatedJobs is 'w', expected an object"),
+    ],
+)
+def test_a_gang_with_a_wrong_number_of_pods_waits(kind: str, spec: dict[str, Any], says: str) -> None:
+    api = KNOWN.by_name[kind]
+    owner = {"kind": api.kind, "api_version": api.api_version}
+    gang = gang_of(workload(kind, "x", **spec), pod("p", meta=controlled_by("x", **owner)))
+    assert says in gang.problems[0].message
+
+
 def replicas(field: str, *types: str) -> dict[str, Any]:
     return {field: {each: {"template": TEMPLATE} for each in types}}
 

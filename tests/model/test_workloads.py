@@ -76,9 +76,6 @@ def pods(name: str, states: Sequence[dict[str, Any]], **rest: Any) -> list[Pod]:
         ({"parallelism": 4, "completions": 4}, {"failedIndexes": "x,3-1,-"}, [WAITING] * 4, 4, False),
         # A work queue makes no pods after the first one that succeeds.
         ({"parallelism": 3}, {"succeeded": 1}, [SUCCEEDED, RUNNING, FAILED], 2, True),
-        # What no API server accepts counts as missing.
-        ({"parallelism": "4", "completions": True}, {}, [WAITING], 1, False),
-        ({"parallelism": 2**40}, {}, [WAITING], 1, False),
     ],
 )
 def test_a_job_is_a_gang(

@@ -37,6 +37,8 @@ from phalanx.model.workloads.kind import PathValue, RolePaths, WorkloadKind
 from phalanx.model.workloads.known import KNOWN, LABEL_OF_JOB, WorkloadKinds
 from phalanx.model.workloads.spark import SPARK_APPLICATION
 
+_SHOWN_MAX: Final = 64
+"""Characters of a wrong value in a message: objects hold up to a megabyte."""
 _DEFAULTED: Final = frozenset({"batch", "apps"})
 """API groups of Kubernetes itself."""
 
@@ -53,7 +55,7 @@ def read_workload(
     has_run = any(_number(fields, path) for path in kind.has_run)
     owner = controller_of(meta.owner_references, kinds=kinds)
     partial = _partial(kind, meta, fields, roles, has_run=has_run) if owner is None else None
-    problems = list(_problems(kind, meta, fields))
+    problems = [*_problems(kind, meta, fields), *_wrong_values(kind, meta, fields)]
     if not has_run and not meta.owner_references:
         labels = {key: value for key, value in meta.labels.items() if key != LABEL_OF_JOB}
         problems += lost_controller(labels, kinds)
@@ -157,6 +159,31 @@ def _paths_to_nothing(kind: WorkloadKind, meta: ObjectMeta, fields: Mapping[str,
             if path and any(_whole(_find(role, fields, path)) is None for role in roles):
                 where = "" if path.startswith("/") or not paths.at else f" of a role at {paths.at}"
                 yield _nothing_at(name, f"number at {path.removeprefix('/')}{where}", kind)
+
+
+def _wrong_values(kind: WorkloadKind, meta: ObjectMeta, fields: Mapping[str, Any]) -> Iterator[Objection]:
+    """Roles that are no objects, and numbers of pods that are none: the gang may be larger than it seems."""
+    name = f"{kind.kind} {meta.namespace}/{meta.name}"
+    for paths in kind.roles:
+        described = _role_at(fields, paths.at) if paths.at else fields
+        numbers = (paths.pods, paths.owners, paths.hosts, paths.least, paths.most, paths.completions)
+        for role in described if isinstance(described, list) else [described]:
+            if role is None:
+                continue
+            if not isinstance(role, Mapping):
+                yield _wrong(name, paths.at, role, "an object")
+                continue
+            for path in filter(None, numbers):
+                value = _find(role, fields, path)
+                if value is not None and _whole(value) is None:
+                    is_own = bool(paths.at) and not path.startswith("/")
+                    where = f"{paths.at}.{path}" if is_own else path.removeprefix("/")
+                    yield _wrong(name, where, value, f"a whole number from 0 to {NUMBER_MAX}")
+
+
+def _wrong(name: str, path: str, value: object, expected: str) -> Objection:
+    text = f"{name}: {path} is {repr(value)[:_SHOWN_MAX]}, expected {expected}"
+    return Objection(Reason.INVALID_OBJECT, text, "Correct this field")
 
 
 def _nothing_at(name: str, what: str, kind: WorkloadKind) -> Objection:
