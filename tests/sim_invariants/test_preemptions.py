@@ -170,6 +170,24 @@ def test_the_parent_of_another_queue_covers_gangs_too(guarantee: int, expected: 
     assert verdicts(scenario, 0, 1) == expected
 
 
+@pytest.mark.parametrize(("members", "expected"), [(1, ["S22"]), (2, [])])
+def test_surplus_that_is_not_preemptible_is_covered_before_other_gangs(
+    members: int, expected: list[str]
+) -> None:
+    scenario = cluster(queue="other").queue("other", guarantee={GPU: 12}).nodes("m", gpu=8)
+    on, kept = ["m-0"] * members, Disruption(preemptible=False)
+    scenario.gang("kept", members, min=1, gpu=4, queue="other", on=on, disruption=kept)
+    assert verdicts(scenario, 0, 1) == expected
+
+
+@pytest.mark.parametrize(("members", "expected"), [(1, ["S22"]), (2, [])])
+def test_surplus_of_a_child_may_take_what_a_parent_covers(members: int, expected: list[str]) -> None:
+    scenario = cluster(queue="inner").queue("outer", guarantee={GPU: 9}).nodes("m", gpu=8)
+    scenario.queue("inner", parent="outer").queue("near", parent="outer", guarantee={GPU: 2})
+    scenario.gang("beside", members, min=1, gpu=1, queue="near", on=["m-0"] * members)
+    assert verdicts(scenario, 0, 1) == expected
+
+
 def test_a_common_ancestor_need_not_keep_its_guarantee() -> None:
     scenario = Scenario().nodes("n", gpu=8).gang("low", 2, gpu=4, on=["n-0"] * 2, queue="theirs")
     scenario.gang("high", 1, gpu=4, queue="mine").queue("outer", guarantee={GPU: 8})

@@ -186,18 +186,21 @@ def _replaces(placement: Placement, gang: Gang) -> bool:
 
 
 def _covered(queue: Queue, gangs: Sequence[Gang]) -> dict[str, list[Gang]]:
-    """By device, the gangs that fit in its guarantee, in queue order; for a parent all of them or none.
+    """By device, the gangs that fit in its guarantee, in queue order. For a parent all of them or none, with
+    their surplus, which may come before a gang if the guarantee of a child covers it.
 
-    None of them is sure if not all fit that are not preemptible, which go first only as far as they fit.
+    Those that are not preemptible go first with all their members, only as far as they fit: none is sure if
+    not all fit.
     """
     found: dict[str, list[Gang]] = {}
     for device, written in queue.guarantee.items():
         left = min(written, queue.limit.get(device, written))
-        users = [(gang, total_requests(_minimum(gang)).get(device, 0)) for gang in gangs]
+        users = [(gang, total_requests(_taken_together(gang)).get(device, 0)) for gang in gangs]
         users = sorted((each for each in users if each[1] and "/" in device), key=lambda each: _rank(each[0]))
         is_parent = any(gang.queue != queue.name for gang, _ in users)
         kept = sum(amount for gang, amount in users if not gang.disruption.is_preemptible)
-        if kept > left or (is_parent and sum(amount for _, amount in users) > left):
+        in_all = total_requests([pod for gang in gangs for pod in _holders(gang)]).get(device, 0)
+        if kept > left or (is_parent and in_all > left):
             continue
         for gang, amount in users:
             if amount <= left:
@@ -216,6 +219,11 @@ def _minimum(gang: Gang) -> list[Pod]:
     holders = _holders(gang)
     surplus = {pod.uid for pod in surplus_members(gang, holders)}
     return [pod for pod in holders if pod.uid not in surplus]
+
+
+def _taken_together(gang: Gang) -> list[Pod]:
+    """The members that a guarantee covers together: surplus that is not preemptible is not evicted either."""
+    return _minimum(gang) if gang.disruption.is_preemptible else _holders(gang)
 
 
 def _rank(gang: Gang) -> tuple[bool, int, float, int, str, str]:
