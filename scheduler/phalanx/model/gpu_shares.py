@@ -103,14 +103,14 @@ def free_share(state: NodeState, free: Resources) -> Resources:
 
 
 def is_node_part(resource: str) -> bool:
-    """Whether the resource is one that `shape_usage` adds to requests: a device, a NUMA zone or a port."""
+    """Whether the resource is one that `shape_usage` adds to requests: a device, a NUMA zone or a supply."""
     return is_device(resource) or is_numa_resource(resource) or supply_of(resource) is not None
 
 
 def shape_usage(shape: PodShape, device: Device | None, *, runs: bool = False) -> Resources:
     """Usage of a node by a pod of this shape: of one device if it is known, else of any device.
 
-    It includes ports, and NUMA zones in the form for running pods if `runs` is true.
+    It includes supplies, and NUMA zones in the form for running pods if `runs` is true.
     """
     requests = shape.requests
     if shape.numa:
@@ -125,7 +125,7 @@ def shape_usage(shape: PodShape, device: Device | None, *, runs: bool = False) -
 
 
 def pod_usage(pod: Pod) -> Resources:
-    """Usage of a node by one of its pods: requests, a part of a device, NUMA zones and ports."""
+    """Usage of a node by one of its pods: requests, a part of a device, NUMA zones and supplies."""
     return shape_usage(pod.shape, pod.device, runs=pod.phase is not PodPhase.PENDING)
 
 

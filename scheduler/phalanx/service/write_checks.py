@@ -164,9 +164,9 @@ class CachePlacementCheck:
         short = self._short(pod, state.node, free)
         if short:
             return f"{_titled(name)} has insufficient {short[0]} since the decision"
-        for port, _ in pod.shape.supplied:
-            if free.get(port, 0) + offered_of(port) < 0:
-                return f"{_titled(name)}: {shortage(port)} since the decision"
+        for used, _ in pod.shape.supplied:
+            if free.get(used, 0) + offered_of(used) < 0:
+                return f"{_titled(name)}: {shortage(used)} since the decision"
         driver = self._cache.attach_conflict(pod) if pod.claims else ""
         if driver:
             return f"{_titled(name)} has more volumes of {driver} than its limit since the decision"

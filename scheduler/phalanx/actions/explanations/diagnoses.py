@@ -127,7 +127,7 @@ def above_cluster(case: Case) -> Diagnosis:
     too_large = _larger_than_any_node(case)
     why = _larger_than_own_nodes(case) or f"{_needed(case)} needed"
     fit = "have guaranteed NUMA zones in" if _may_mix_zones(case) else "fit"
-    beside = _ports_needed(case) + _devices_needed(case)
+    beside = _supplies_needed(case) + _devices_needed(case)
     message = too_large or f"{case.fit_of_all} {fit} the empty cluster{case.beside}; {why}{beside}"
     return Diagnosis(
         reason=Reason.ABOVE_CLUSTER_CAPACITY,
@@ -145,11 +145,11 @@ def _needed(case: Case) -> str:
     return f"{amounts}, {pods}" if is_short and amounts != pods else amounts
 
 
-def _ports_needed(case: Case) -> str:
-    """The ports of one node that a pod needs for itself."""
-    used = dict(port for batch in case.demand.batches for port in batch.pods[0].shape.supplied)
-    ports = whole_texts(used)
-    return f", and {formatting.listed(ports)} of a node for each pod" if ports else ""
+def _supplies_needed(case: Case) -> str:
+    """What a pod needs of one node for itself, such as ports."""
+    used = dict(amount for batch in case.demand.batches for amount in batch.pods[0].shape.supplied)
+    whole = whole_texts(used)
+    return f", and {formatting.listed(whole)} of a node for each pod" if whole else ""
 
 
 def _devices_needed(case: Case) -> str:
@@ -178,8 +178,8 @@ def insufficient(case: Case) -> Diagnosis:
         why = f"too few devices are free in the {bounds[0]}"
     elif spread := [rule for rule in case.problem.rules if _limits(rule, case)]:
         why = f"{spread[0].name} needs it in other domains"
-    elif ports := evidence.ports_in_use(demand, session):
-        why = formatting.listed(f"{port} on {formatting.nodes(ports[port])}" for port in ports)
+    elif in_use := evidence.supplies_in_use(demand, session):
+        why = formatting.listed(f"{what} on {formatting.nodes(count)}" for what, count in in_use.items())
     return Diagnosis(
         reason=Reason.INSUFFICIENT_CAPACITY,
         message=f"{case.fit_of_all} fit now; {why}",

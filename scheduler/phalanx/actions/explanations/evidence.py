@@ -273,7 +273,7 @@ def devices_missing(demand: Demand, session: Session) -> str:
     return ""
 
 
-def ports_in_use(demand: Demand, session: Session) -> Counter[str]:
+def supplies_in_use(demand: Demand, session: Session) -> Counter[str]:
     """The ports and attach limits that keep pods from nodes on which enough is free, as text with the number
     of these nodes."""
     counts: Counter[str] = Counter()

@@ -147,8 +147,7 @@ def _paths_to_nothing(kind: WorkloadKind, meta: ObjectMeta, fields: Mapping[str,
     """Paths of a configured kind that lead to nothing: its gang may be larger than it seems."""
     name = f"{kind.kind} {meta.namespace}/{meta.name}"
     for paths in kind.roles:
-        described = _role_at(fields, paths.at) if paths.at else fields
-        roles = described if isinstance(described, list) else [described]
+        roles = _described(paths, fields)
         if paths.missing is not None:
             continue
         if not all(isinstance(role, Mapping) for role in roles):
@@ -165,9 +164,8 @@ def _wrong_values(kind: WorkloadKind, meta: ObjectMeta, fields: Mapping[str, Any
     """Roles that are no objects, and numbers of pods that are none: the gang may be larger than it seems."""
     name = f"{kind.kind} {meta.namespace}/{meta.name}"
     for paths in kind.roles:
-        described = _role_at(fields, paths.at) if paths.at else fields
         numbers = (paths.pods, paths.owners, paths.hosts, paths.least, paths.most, paths.completions)
-        for role in described if isinstance(described, list) else [described]:
+        for role in _described(paths, fields):
             if role is None:
                 continue
             if not isinstance(role, Mapping):
@@ -212,8 +210,7 @@ def _roles(kind: WorkloadKind, fields: Mapping[str, Any], scheduler_name: str) -
     reserves = kind.reserves and not is_unknown
     found: list[WorkloadRole] = []
     for paths in kind.roles:
-        described = _role_at(fields, paths.at) if paths.at else fields
-        for each in described if isinstance(described, list) else [described]:
+        for each in _described(paths, fields):
             if isinstance(each, Mapping):
                 find = partial(_find, each, fields)
                 is_later = paths.later or bool(find(paths.depends_on)) or (ordered and bool(found))
@@ -227,6 +224,12 @@ def _roles(kind: WorkloadKind, fields: Mapping[str, Any], scheduler_name: str) -
                 found.append(role)
     is_small = sum(role.owners * role.whole for role in found) <= PLACEHOLDERS_MAX
     return tuple(found) if is_small else tuple(replace(role, shape=None) for role in found)
+
+
+def _described(paths: RolePaths, fields: Mapping[str, Any]) -> list[Any]:
+    """What describes the roles at these paths: an object each, or something else where one is wrong."""
+    described = _role_at(fields, paths.at) if paths.at else fields
+    return described if isinstance(described, list) else [described]
 
 
 def _role_at(fields: Mapping[str, Any], path: str) -> Any:

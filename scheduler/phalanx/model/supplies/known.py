@@ -112,9 +112,8 @@ def shortage(resource: str) -> str:
 def whole_texts(used: Resources) -> list[str]:
     """The resources of supplies of which all is used, as text. A port of some addresses is shown once for
     each of them."""
-    shown = [(supply_of(name), name, amount) for name, amount in used.items()]
     return [
         supply.text(name)
-        for supply, name, amount in shown
-        if supply is not None and amount >= supply.offered(name)
+        for name, amount in used.items()
+        if (supply := supply_of(name)) is not None and amount >= supply.offered(name)
     ]

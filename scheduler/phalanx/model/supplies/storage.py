@@ -47,7 +47,7 @@ class VolumeSpace(Supply):
 
     def text(self, resource: str) -> str:
         """Such as "space of StorageClass fast"."""
-        return f"space of StorageClass {class_of(resource)}"
+        return f"space of StorageClass {self.what(resource)}"
 
     def amount(self, resource: str, number: int, *, up: bool = False) -> str:
         """Such as "20Gi space of StorageClass fast"."""
