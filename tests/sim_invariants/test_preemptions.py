@@ -144,7 +144,6 @@ def test_another_gang_may_make_up_the_amount_that_a_guarantee_covered(
         ("replace", 1, []),
         ("replace", 0, []),
         ("start", 1, []),
-        ("start", 0, ["S22"]),
         ("surplus", 1, ["S22"]),
         (None, 1, ["S22"]),
     ],
@@ -155,11 +154,25 @@ def test_a_guarantee_covers_lost_members_that_the_cycle_replaces(
     """It covers gang low only without these: gang older goes first. Starts of the cycle do not count."""
     scenario = cluster(queue="other").queue("other", guarantee={GPU: 12}).nodes("m", gpu=8)
     scenario.gang("older", 2, gpu=4, queue="other", on=["m-0"] * running, priority=1)
-    waiting = scenario.members("older")[running:]
-    binds = tuple(Bind(pod.uid, "team", pod.name, NodeName("m-0")) for pod in waiting)
+    placed = (placement(scenario, "older", "m-0", running, cause),) if cause else ()
+    assert verdicts(scenario, 0, 1, placed=placed) == expected
+
+
+@pytest.mark.parametrize(("gpus", "expected"), [(8, []), (7, ["S22"])])
+def test_what_the_cycle_starts_makes_up_the_amount_that_a_guarantee_covered(
+    gpus: int, expected: list[str]
+) -> None:
+    scenario = cluster(queue="other").queue("other", guarantee={GPU: 8}).nodes("m", gpu=8)
+    scenario.gang("new", 1, gpu=gpus, queue="other")
+    assert verdicts(scenario, 0, 1, placed=(placement(scenario, "new", "m-0", 0, "start"),)) == expected
+
+
+def placement(scenario: Scenario, gang: str, node: str, first: int, cause: str) -> Placement:
+    """It places the members of the gang from this one on."""
+    waiting = scenario.members(gang)[first:]
+    binds = tuple(Bind(pod.uid, "team", pod.name, NodeName(node)) for pod in waiting)
     certificate = Certificate((), (), (), proven=True, by="")
-    placement = Placement(GangId("gang-older"), "team/older", 1, cause or "", binds, certificate)
-    assert verdicts(scenario, 0, 1, placed=(placement,) if cause else ()) == expected
+    return Placement(GangId(f"gang-{gang}"), f"team/{gang}", 1, cause, binds, certificate)
 
 
 @pytest.mark.parametrize(("guarantee", "expected"), [(0, []), (8, ["S22"])])

@@ -136,8 +136,9 @@ class PreemptionsAreValid(Check):
     def _check_guarantees(self, snapshot: Snapshot, result: CycleResult, preempting: Sequence[Evict]) -> None:
         """Check that each queue keeps, against other queues, what its guarantees of devices covered.
 
-        By a guarantee the covered gangs stay; by a fair share their amount does. Several gangs that evict in
-        one cycle may each be right, one after the other: then only the first rule is checked.
+        By a guarantee the covered gangs stay; by a fair share their amount does, with what the cycle starts.
+        Several gangs that evict in one cycle may each be right, one after the other: then only the first rule
+        is checked.
         """
         gone = {eviction.pod for eviction in preempting}
         by_guarantee = {each.pod for each in preempting if each.message.endswith("its guarantee")}
@@ -148,40 +149,44 @@ class PreemptionsAreValid(Check):
             for eviction in preempting
             for name in _path(helped.get(eviction.beneficiary), snapshot.queues)
         }
-        below: dict[QueueName, list[Gang]] = {}
-        for gang in _with_replaced_members(snapshot, result.placements):
-            for name in _path(gang.queue, snapshot.queues) if gang.nodes else ():
-                below.setdefault(name, []).append(gang)
+        replaced = [each for each in result.placements if _replaces(each, snapshot)]
+        before = _running_below(snapshot, replaced)
+        after = _running_below(snapshot, result.placements)
         for queue in snapshot.queues.values():
-            gangs = below.get(queue.name, []) if queue.name not in exempt else []
+            gangs = before.get(queue.name, []) if queue.name not in exempt else []
             for device, covered in _covered(queue, gangs).items():
                 for gang in covered:
                     if {pod.uid for pod in _minimum(gang)} & by_guarantee:
                         self.violated(queue.name, f"{gang} is evicted within the guarantee")
                 kept = sum(total_requests(_minimum(gang)).get(device, 0) for gang in covered)
-                left = [pod for gang in gangs for pod in _holders(gang) if pod.uid not in gone]
-                if is_one and total_requests(left).get(device, 0) < kept:
+                stay = [pod for each in after[queue.name] for pod in _holders(each) if pod.uid not in gone]
+                if is_one and total_requests(stay).get(device, 0) < kept:
                     self.violated(queue.name, f"it keeps less {device} than its guarantee covered: {kept}")
 
 
-def _with_replaced_members(snapshot: Snapshot, placements: Sequence[Placement]) -> list[Gang]:
-    """All gangs, with lost members that the cycle replaces on their new nodes: these are never given up.
-
-    Starts and surplus do not count: no running gang becomes a victim because the cycle has placed them.
-    """
+def _running_below(snapshot: Snapshot, placements: Sequence[Placement]) -> dict[QueueName, list[Gang]]:
+    """The gangs that hold nodes, by queue and ancestor, with the members of these placements on their nodes."""
     gangs = dict(snapshot.gangs)
     for placement in placements:
         gang = gangs.get(placement.gang)
-        if gang is not None and _replaces(placement, gang):
+        if gang is not None:
             nodes = {bind.pod: bind.node for bind in placement.binds}
             members = (replace(pod, node=nodes.get(pod.uid, pod.node)) for pod in gang.members)
             gangs[gang.id] = replace(gang, members=tuple(members))
-    return list(gangs.values())
+    below: dict[QueueName, list[Gang]] = {}
+    for gang in gangs.values():
+        for name in _path(gang.queue, snapshot.queues) if gang.nodes else ():
+            below.setdefault(name, []).append(gang)
+    return below
 
 
-def _replaces(placement: Placement, gang: Gang) -> bool:
-    """Whether it replaces lost members, or completes a gang that is partly bound."""
-    is_partly_bound = any(pod.counts_for_gang for pod in gang.members)
+def _replaces(placement: Placement, snapshot: Snapshot) -> bool:
+    """Whether it replaces lost members, or completes a gang that is partly bound: it is never given up.
+
+    Starts and surplus cover nothing: no running gang becomes a victim because the cycle has placed them.
+    """
+    gang = snapshot.gangs.get(placement.gang)
+    is_partly_bound = gang is not None and any(pod.counts_for_gang for pod in gang.members)
     return placement.cause == "replace" or (placement.cause == "start" and is_partly_bound)
 
 
