@@ -212,6 +212,9 @@ class SchedulerConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="c
     """Keys of taints that only say that a node takes no pods yet, or is about to go, in addition to those
     that Phalanx knows. `/` at the end stands for all keys with this prefix, `*` at the start for all with
     this suffix."""
+    suspend_evicted_workloads: bool = True
+    """Whether a workload whose whole gang is evicted is suspended until its pods end, where its kind can be
+    suspended: its controller then counts no failures. With `false` the pods are deleted."""
     tolerance: ToleranceConfig = ToleranceConfig()
     fairness: FairnessConfig = FairnessConfig()
     backfill: BackfillConfig = BackfillConfig()

@@ -95,6 +95,10 @@ class PodEvents:
         """Report that the pod is evicted."""
         self._record(pod, "Normal", "Preempted", "Preempting", message)
 
+    def suspended(self, workload: PodRef, *, message: str) -> None:
+        """Report that a workload was suspended to evict its pods, or resumed."""
+        self._record(workload, "Normal", "Preempted", "Suspending", message)
+
     def resized(self, job: PodRef, *, message: str, is_restored: bool = False) -> None:
         """Report that the parallelism of a Job was lowered, or restored."""
         reason = "ParallelismRestored" if is_restored else "PartiallyAdmitted"

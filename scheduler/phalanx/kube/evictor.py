@@ -1,5 +1,8 @@
 """Carry out evictions: write the condition DisruptionTarget to each pod, then delete exactly these pods.
 
+Where the pods are all those of a workload that can be suspended, it is suspended instead: its controller then
+deletes the pods.
+
 The condition comes first, because a deleted pod cannot be patched. All pods of a gang get the condition, and
 the record of the gang says that they are being evicted, before the first one is deleted: the next leader then
 recognises a partly executed eviction on the pods that are left, and knows of those that are gone. Both steps
@@ -9,7 +12,7 @@ namespaces take turns, so that failures do not block other evictions.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from functools import partial
 from typing import Any, Final
@@ -62,9 +65,11 @@ class Evictor:
         objection: Callable[[Evict], str | None] = lambda _eviction: None,
         message: Callable[[Evict], str] = lambda eviction: eviction.message,
         when_recorded: Callable[[GangId, Callable[[], None]], None] = lambda _, resume: resume(),
+        suspend: Callable[[Sequence[Evict], Callable[[bool], None]], None] = lambda _, done: done(False),
     ) -> None:
         """`objection` says before each attempt why an eviction is no longer valid, or None; `message` is the
-        message for the condition. `when_recorded` calls a function when the record of a gang is stored."""
+        message for the condition. `when_recorded` calls a function when the record of a gang is stored.
+        `suspend` calls a function with whether the workload of these pods is suspended."""
         self.idle = asyncio.Event()
         self.idle.set()
         self._context = context
@@ -72,6 +77,7 @@ class Evictor:
         self._objection = objection
         self._message = message
         self._when_recorded = when_recorded
+        self._suspend = suspend
         self._queue: FairQueue[_Eviction] = FairQueue(
             self._advance, workers=EVICT_CONCURRENCY, workers_per_tenant=EVICT_CONCURRENCY_PER_NAMESPACE
         )
@@ -141,18 +147,31 @@ class Evictor:
 
     def _step_done(self, eviction: "_Eviction") -> None:
         if eviction.has_condition:
-            _log_of(eviction.evict).info("pod evicted", message=eviction.evict.message)
-            self._finish(eviction, _Outcome.WRITTEN)
+            self._evicted(eviction)
             return
         eviction.has_condition, eviction.attempts, eviction.backoff = True, 0, self._new_backoff()
         eviction.batch.with_condition.append(eviction)
         self._step_counted(eviction.batch)
 
+    def _evicted(self, eviction: "_Eviction") -> None:
+        _log_of(eviction.evict).info("pod evicted", message=eviction.evict.message)
+        self._finish(eviction, _Outcome.WRITTEN)
+
     def _step_counted(self, batch: "_Batch") -> None:
-        """Count the record, or a pod that has the condition or cannot get it; then the deletes start."""
+        """Count the record, or a pod that has the condition or cannot get it; then the pods are ended."""
         batch.steps -= 1
-        if not batch.steps:
-            for eviction in batch.with_condition:
+        if not batch.steps and batch.with_condition:
+            evictions = [eviction.evict for eviction in batch.with_condition]
+            self._suspend(evictions, partial(self._suspension_tried, batch))
+
+    def _suspension_tried(self, batch: "_Batch", is_suspended: bool) -> None:
+        """The controller of a suspended workload deletes the pods. Otherwise they are deleted here."""
+        for eviction in batch.with_condition:
+            if self._open.get(eviction.evict.pod) is not eviction:
+                continue
+            if is_suspended:
+                self._evicted(eviction)
+            else:
                 self._put(eviction)
 
     def _retry(self, eviction: "_Eviction", error: Exception) -> None:

@@ -30,6 +30,8 @@ LABEL_QUEUE = f"{API_GROUP}/queue"
 LABEL_GANG = f"{API_GROUP}/gang"
 """Opts pods of workloads in which are no gangs otherwise."""
 KUEUE_GROUP_LABEL = "kueue.x-k8s.io/pod-group-name"
+KUEUE_QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+"""Of workloads that Kueue suspends and resumes."""
 KUEUE_COUNT_ANNOTATION = "kueue.x-k8s.io/pod-group-total-count"
 """Of pods that no controller makes: the group that Kueue admits together, and how many pods it has."""
 KAI_QUEUE_LABEL = "kai.scheduler/queue"
@@ -48,6 +50,9 @@ ANNOTATION_MIN_PARALLELISM = f"{API_GROUP}/min-parallelism"
 """Users set it on a Job that may be started with fewer pods than its parallelism."""
 ANNOTATION_FULL_PARALLELISM = f"{API_GROUP}/full-parallelism"
 """Written when the parallelism of such a Job is lowered: what it was before."""
+
+ANNOTATION_SUSPENSION = f"{API_GROUP}/suspended-by-eviction"
+"""Written when a workload is suspended to evict its pods: which suspension it is."""
 
 ANNOTATION_LAST_CHECKPOINT = f"{API_GROUP}/last-checkpoint"
 

@@ -252,6 +252,10 @@ class Reporter:
         pod = PodRef(eviction.namespace, eviction.name, eviction.pod)
         self._events.preempted(pod, message=self._names.eviction_message(eviction))
 
+    def suspension_changed(self, workload: PodRef, message: str) -> None:
+        """Report that a workload was suspended to evict its pods, or resumed."""
+        self._events.suspended(workload, message=message)
+
     def config_reloaded(self, lease: PodRef, *, message: str, is_used: bool) -> None:
         """Report that a changed configuration file is used, or was refused."""
         self._events.config_reloaded(lease, message=message, is_used=is_used)

@@ -19,11 +19,13 @@ from phalanx.kube.evictor import Evictor
 from phalanx.kube.garbage_collection import GarbageCollection
 from phalanx.kube.leader_election import Identity, Leadership
 from phalanx.kube.reflector import WatchContext
+from phalanx.kube.workload_suspender import WorkloadSuspender
 from phalanx.kube.writing import WriteContext
 from phalanx.limits import EVICT_STOP_GRACE_S, REPORT_FLUSH_S
 from phalanx.model.decisions import CycleResult
 from phalanx.model.names import GangId
 from phalanx.model.reasons import Verdict
+from phalanx.model.workloads.known import workload_kinds
 from phalanx.observe.metrics import Metrics
 from phalanx.observe.ports import ClusterFigures, StartReports
 from phalanx.service.bind_confirmations import BindConfirmations
@@ -35,6 +37,7 @@ from phalanx.service.dispatcher import Dispatcher
 from phalanx.service.gang_records import GangRecords
 from phalanx.service.gang_starts import GangStarts, WaitHistory
 from phalanx.service.reporter import Reporter
+from phalanx.service.suspensions import Suspensions
 from phalanx.service.tenant_names import TenantNames
 from phalanx.service.watcher import ClusterWatcher
 from phalanx.service.write_checks import CacheEvictionCheck, CachePlacementCheck
@@ -99,6 +102,7 @@ class Scheduler:
         self._placement_check = CachePlacementCheck(parts.cache, parts.config, parts.clock.now_ms)
         self._binder = Binder(context, self._binder_callbacks(parts))
         self._records = GangRecords(context, state=self._state, namespace=parts.identity.lease_namespace)
+        self._suspensions = self._new_suspensions(context)
         self._evictor = self._new_evictor(context)
         self._reporter = Reporter(
             context,
@@ -168,6 +172,7 @@ class Scheduler:
         self._parts.decider.configure(config)
         self._placement_check.configure(config)
         self._dispatcher.retry = config.retry
+        self._suspensions.is_on = config.suspend_evicted_workloads
         if self._names.show_all != config.privacy.show_other_tenants:
             self._names.show_all = config.privacy.show_other_tenants
             for gang in self._parts.cache.gang_ids():
@@ -227,10 +232,12 @@ class Scheduler:
     async def _lead(self, tasks: asyncio.TaskGroup, stop: asyncio.Event) -> None:
         await self._watcher.restart_and_sync(tasks)
         await self._records.load()
+        await self._suspensions.load()
         async with asyncio.TaskGroup() as work:
             workers = [
                 work.create_task(self._binder.run(), name="bind"),
                 work.create_task(self._evictor.run(), name="evict"),
+                work.create_task(self._suspensions.run(), name="suspend"),
                 work.create_task(self._reporter.run(), name="report"),
                 work.create_task(self._records.run(), name="record"),
             ]
@@ -251,7 +258,22 @@ class Scheduler:
             objection=CacheEvictionCheck(self._parts.cache, lambda: self._cycle_loop.breaker).objection,
             message=self._names.eviction_message,
             when_recorded=self._records.when_eviction_stored,
+            suspend=self._suspensions.end,
         )
+
+    def _new_suspensions(self, context: WriteContext) -> Suspensions:
+        config, identity = self._parts.config, self._parts.identity
+        kinds = workload_kinds(config.workloads)
+        suspensions = Suspensions(
+            context,
+            state=self._state,
+            suspender=WorkloadSuspender(context, namespace=identity.lease_namespace, kinds=kinds),
+            kinds=kinds,
+            message=self._names.eviction_message,
+            report=lambda workload, message: self._reporter.suspension_changed(workload, message),
+        )
+        suspensions.is_on = config.suspend_evicted_workloads
+        return suspensions
 
     def _binder_callbacks(self, parts: SchedulerDependencies) -> BinderCallbacks:
         """Parts that are created after the binder are looked up when they are called."""

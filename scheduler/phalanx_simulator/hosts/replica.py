@@ -155,6 +155,7 @@ class Replica:
             identity=Identity(name=process_name, lease_namespace="kube-system"),
             controller=environment.config.scheduler_name,
             seed=self._random.getrandbits(32),
+            config=environment.config,
             config_file=environment.config_file,
         )
 

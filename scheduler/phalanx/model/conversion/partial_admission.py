@@ -5,7 +5,11 @@ from typing import Final
 from msgspec import Struct
 
 from phalanx.model.api.meta import ObjectMeta
-from phalanx.model.names import ANNOTATION_FULL_PARALLELISM, ANNOTATION_MIN_PARALLELISM
+from phalanx.model.names import (
+    ANNOTATION_FULL_PARALLELISM,
+    ANNOTATION_MIN_PARALLELISM,
+    ANNOTATION_SUSPENSION,
+)
 from phalanx.model.reasons import Objection, Reason
 
 _DIGITS_MAX: Final = 10
@@ -24,6 +28,7 @@ class PartialAdmission(Struct, frozen=True, gc=False):
     full: int | None = None
     """The parallelism before it was lowered; None if it was not."""
     suspended: bool = False
+    """Whether somebody else than the scheduler has suspended it."""
     has_run: bool = False
     """Whether a pod of it has ended."""
     version: str = ""
@@ -50,7 +55,7 @@ def read_partial_admission(
         parallelism=parallelism,
         pods=pods,
         full=_above_zero(meta.annotations.get(ANNOTATION_FULL_PARALLELISM, "")),
-        suspended=suspended,
+        suspended=suspended and ANNOTATION_SUSPENSION not in meta.annotations,
         has_run=has_run,
         version=meta.resource_version,
     )

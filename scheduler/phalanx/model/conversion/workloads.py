@@ -29,7 +29,7 @@ from phalanx.model.conversion.workload_members import (
     needed,
     no_owner,
 )
-from phalanx.model.names import KUBERNETES_SCHEDULER, LABEL_QUEUE
+from phalanx.model.names import ANNOTATION_SUSPENSION, KUBERNETES_SCHEDULER, LABEL_QUEUE
 from phalanx.model.pods import PodShape
 from phalanx.model.reasons import Objection, Reason
 from phalanx.model.workloads.job import JOB
@@ -135,7 +135,10 @@ def _problems(kind: WorkloadKind, meta: ObjectMeta, fields: Mapping[str, Any]) -
         yield Objection(Reason.MEMBERS_MISSING, f"{name} is being deleted", f"Create another {kind.kind}")
     if _has_ended(kind, fields):
         yield Objection(Reason.MEMBERS_MISSING, f"{name} has ended", f"Create another {kind.kind}")
-    if _at(fields, kind.suspended) is True:
+    if _at(fields, kind.suspended) is True and ANNOTATION_SUSPENSION in meta.annotations:
+        message = f"{name} was suspended to evict its pods"
+        yield Objection(Reason.MEMBERS_MISSING, message, "Wait: it is resumed when they end")
+    elif _at(fields, kind.suspended) is True:
         yield Objection(
             Reason.MEMBERS_MISSING,
             f"{name} is suspended: its controller deletes the pods",
