@@ -15,9 +15,10 @@ Permission = tuple[str, str, str]
 def permissions(role: Document) -> list[Permission]:
     found = []
     for rule in role["rules"]:
-        names = "".join(f" ({name})" for name in rule.get("resourceNames", []))
+        names = [f" ({name})" for name in rule.get("resourceNames", [])] or [""]
+        resources = [resource + name for resource in rule["resources"] for name in names]
         for group in rule["apiGroups"]:
-            found += [(group, r + names, v) for r in rule["resources"] for v in rule["verbs"]]
+            found += [(group, resource, verb) for resource in resources for verb in rule["verbs"]]
     return sorted(found)
 
 

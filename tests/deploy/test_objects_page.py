@@ -32,5 +32,5 @@ def test_the_page_explains_every_label() -> None:
 def test_the_page_explains_every_annotation_and_every_label_of_nodes() -> None:
     prefixes = ("ANNOTATION_", "NODE_")
     named = [getattr(names, name) for name in vars(names) if name.startswith(prefixes)]
-    assert len(named) == 11
+    assert len(named) == 12
     assert all(f"| `{each}` |" in PAGE for each in named)

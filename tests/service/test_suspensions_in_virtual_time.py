@@ -69,7 +69,7 @@ def events(world: World) -> list[str]:
     return [
         f"{event['regarding']['kind']} {event['regarding']['name']}: {event['note']}"
         for event in all_events
-        if event["action"] == "Suspending"
+        if event["action"] in ("Suspending", "Resuming")
     ]
 
 

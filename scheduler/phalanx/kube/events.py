@@ -96,8 +96,12 @@ class PodEvents:
         self._record(pod, "Normal", "Preempted", "Preempting", message)
 
     def suspended(self, workload: PodRef, *, message: str) -> None:
-        """Report that a workload was suspended to evict its pods, or resumed."""
+        """Report that a workload was suspended to evict its pods."""
         self._record(workload, "Normal", "Preempted", "Suspending", message)
+
+    def resumed(self, workload: PodRef, *, message: str) -> None:
+        """Report that a workload was resumed after that."""
+        self._record(workload, "Normal", "Resumed", "Resuming", message)
 
     def resized(self, job: PodRef, *, message: str, is_restored: bool = False) -> None:
         """Report that the parallelism of a Job was lowered, or restored."""

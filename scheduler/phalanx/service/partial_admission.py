@@ -36,18 +36,19 @@ NO_CAPACITY: Final = frozenset(
 """Reasons for which pods that wait may wait long. All others end soon, or by a correction of an object."""
 
 
-def size_of(workload: Workload, gang: Gang, verdict: Verdict | None) -> JobSize | None:
+def size_of(workload: Workload, gang: Gang | None, verdict: Verdict | None) -> JobSize | None:
     """The parallelism that the Job gets now, None if it keeps what it has.
 
-    `gang` is that of its pods, and `verdict` says why some of them wait.
+    `gang` is that of its pods, None without pods, and `verdict` says why some of them wait.
     """
     partial = workload.partial
     if partial is None:
         return None
     if partial.full is not None:
-        starts_again = partial.suspended or (not partial.has_run and _is_new(gang))
+        is_new = gang is not None and not partial.has_run and _is_new(gang)
+        starts_again = partial.suspended or is_new
         return _restored(workload, partial, partial.full) if starts_again else None
-    if partial.suspended or partial.has_run or verdict is None:
+    if gang is None or partial.suspended or partial.has_run or verdict is None:
         return None
     return _lowered(workload, partial, gang) if verdict.reason in NO_CAPACITY else None
 

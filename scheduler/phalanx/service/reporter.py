@@ -101,7 +101,7 @@ class Reporter:
         )
         self._status = StatusWriter(context, writer=self._status_writer, on_lost=self._write_lost)
         self._job_sizes = JobSizeWriter(context, writer=self._status_writer)
-        self._events = PodEvents(context, writer=self._event_writer, source=source)
+        self.events = PodEvents(context, writer=self._event_writer, source=source)
 
     def try_acquire(self, pod: PodUid) -> bool:
         """Drop pending writes to a pod that is to be bound, and to its Job; False while one is in flight."""
@@ -174,7 +174,7 @@ class Reporter:
 
     def bound(self, bind: Bind) -> None:
         """Report that a bind was applied."""
-        self._events.scheduled(PodRef(bind.namespace, bind.name, bind.pod), node=bind.node)
+        self.events.scheduled(PodRef(bind.namespace, bind.name, bind.pod), node=bind.node)
 
     def devices_awaited(self, placement: Placement, why: str) -> None:
         """Report that a placement waits until drivers have prepared its devices.
@@ -185,7 +185,7 @@ class Reporter:
         for bind in placement.binds if self._awaited.note(placement, why) else ():
             own = next(iter(self._state.cache.awaited_claims(bind)), why)
             pod = PodRef(bind.namespace, bind.name, bind.pod)
-            self._events.devices_awaited(pod, node=bind.node, why=str(own))
+            self.events.devices_awaited(pod, node=bind.node, why=str(own))
         report = self._reports.get(gang, _NO_REPORT)
         if report.verdict is None or report.verdict is before:  # else it is about members that are not placed
             self._set_report(gang, msgspec.structs.replace(report, verdict=self._awaited.verdict(gang)))
@@ -250,15 +250,11 @@ class Reporter:
 
     def _evicted(self, eviction: Evict) -> None:
         pod = PodRef(eviction.namespace, eviction.name, eviction.pod)
-        self._events.preempted(pod, message=self._names.eviction_message(eviction))
-
-    def suspension_changed(self, workload: PodRef, message: str) -> None:
-        """Report that a workload was suspended to evict its pods, or resumed."""
-        self._events.suspended(workload, message=message)
+        self.events.preempted(pod, message=self._names.eviction_message(eviction))
 
     def config_reloaded(self, lease: PodRef, *, message: str, is_used: bool) -> None:
         """Report that a changed configuration file is used, or was refused."""
-        self._events.config_reloaded(lease, message=message, is_used=is_used)
+        self.events.config_reloaded(lease, message=message, is_used=is_used)
 
     # --- output --------------------------------------------------------------------------------------------
 
@@ -269,6 +265,7 @@ class Reporter:
                 self._reports.pop(gang_id, None)
                 self._forget_verdict(gang_id)
                 self._pod_messages.forget(gang_id)
+                self._resize(gang_id, None, None)
                 self._report_without_members(gang_id)
             else:
                 self._report(gang, self._reports.get(gang_id, _NO_REPORT))
@@ -296,7 +293,7 @@ class Reporter:
         self._status.pod_group_of(VOLCANO, meta, write)
 
     def _report(self, gang: Gang, report: GangReport) -> None:
-        self._resize(gang, report.verdict)
+        self._resize(gang.id, gang, report.verdict)
         if report.verdict is not None:
             verdict = self._names.verdict(gang, report.verdict)
             report = msgspec.structs.replace(report, verdict=verdict)
@@ -316,18 +313,18 @@ class Reporter:
         if report.verdict is not None and report.verdict.reason is not Reason.SCHEDULING_GATED:
             self._report_waiting_pods(gang, report.verdict)
 
-    def _resize(self, gang: Gang, verdict: Verdict | None) -> None:
+    def _resize(self, gang_id: GangId, gang: Gang | None, verdict: Verdict | None) -> None:
         """Set the parallelism of a Job with partial admission."""
-        workload = self._state.cache.workload(gang.id)
+        workload = self._state.cache.workload(gang_id)
         size = partial_admission.size_of(workload, gang, verdict) if workload is not None else None
         if size is not None:
             on_written = partial(self._resized, size)
-            on_lost = partial(self._report_soon, gang.id)
+            on_lost = partial(self._report_soon, gang_id)
             self._job_sizes.put(size, on_written=on_written, on_lost=on_lost)
 
     def _resized(self, size: JobSize) -> None:
         job = PodRef(size.namespace, size.name, size.uid, kind=JOB.kind, api_version=JOB.api_version)
-        self._events.resized(job, message=size.message, is_restored=size.full is None)
+        self.events.resized(job, message=size.message, is_restored=size.full is None)
 
     def _report_in_dialect(self, gang: Gang, verdict: Verdict | None, dialect: Dialect) -> None:
         group = self._state.objects.pod_group_of(dialect, gang.id)
@@ -355,4 +352,4 @@ class Reporter:
         message = ". ".join(filter(None, (f"{verdict.reason.value}: {verdict.message}", verdict.next_step)))
         for pod in self._pod_messages.pods_to_update(gang, verdict, message):
             self._status.pod_unschedulable(pod, message=message)
-            self._events.failed_scheduling(PodRef(pod.namespace, pod.name, pod.uid), message=message)
+            self.events.failed_scheduling(PodRef(pod.namespace, pod.name, pod.uid), message=message)

@@ -270,7 +270,7 @@ class Scheduler:
             suspender=WorkloadSuspender(context, namespace=identity.lease_namespace, kinds=kinds),
             kinds=kinds,
             message=self._names.eviction_message,
-            report=lambda workload, message: self._reporter.suspension_changed(workload, message),
+            events=lambda: self._reporter.events,
         )
         suspensions.is_on = config.suspend_evicted_workloads
         return suspensions

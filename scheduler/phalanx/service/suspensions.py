@@ -13,7 +13,7 @@ import structlog
 from msgspec import Struct
 
 from phalanx.kube.errors import ApiError, is_refused, retry_after
-from phalanx.kube.events import PodRef
+from phalanx.kube.events import PodEvents, PodRef
 from phalanx.kube.flow_control import Backoff, FairQueue
 from phalanx.kube.workload_suspender import SUSPENSIONS_MAX, Suspension, WorkloadSuspender
 from phalanx.kube.writing import WriteContext
@@ -34,7 +34,10 @@ _ATTEMPTS_MAX: Final = 4
 """Attempts to suspend a workload before its pods are deleted instead: some seconds."""
 
 _BACKOFF_FIRST_S: Final = 0.2
+"""Seconds before the second attempt."""
+
 _BACKOFF_LONGEST_S: Final = 10.0
+"""Seconds between two attempts at most, and before a failed resumption is repeated."""
 
 _RESUME_CHECK_S: Final = 1.0
 """Seconds between two looks at the pods of suspended workloads."""
@@ -73,16 +76,16 @@ class Suspensions:
         suspender: WorkloadSuspender,
         kinds: WorkloadKinds,
         message: Callable[[Evict], str],
-        report: Callable[[PodRef, str], None],
+        events: Callable[[], PodEvents],
     ) -> None:
-        """`message`: that of an eviction for the tenant. `report` gets what was done to a workload."""
+        """`message`: that of an eviction for the tenant."""
         self.is_on = True
         self._context = context
         self._state = state
         self._suspender = suspender
         self._kinds = kinds
         self._message = message
-        self._report = report
+        self._events = events
         self._open: dict[str, Suspension] = {}
         self._inherited: set[str] = set()
         """UIDs of workloads that the last leader may not have suspended yet."""
@@ -120,7 +123,7 @@ class Suspensions:
                 self._resume_ended()
 
     def end(self, evictions: Sequence[Evict], done: Done) -> None:
-        """Suspend the workload of these pods if that ends them and no others; `done` is told whether."""
+        """Suspend the workload of these pods if that ends them and no others; `done` gets whether it does."""
         gang = self._state.cache.gang(evictions[0].gang)
         uids = {eviction.pod for eviction in evictions}
         found = suspension_of(gang, uids, self._state.cache.workload(gang.id), self._kinds) if gang else None
@@ -174,7 +177,7 @@ class Suspensions:
             if is_suspended:
                 _log_of(suspension).info("workload suspended to evict its pods")
                 text = f"Suspended: {order.why}. It is resumed when its pods end"
-                self._report(self._reference(suspension), text)
+                self._events().suspended(self._reference(suspension), message=text)
             elif not attempt:
                 del self._open[suspension.uid]
             return is_suspended
@@ -196,7 +199,8 @@ class Suspensions:
         self._inherited.discard(suspension.uid)
         if is_resumed:
             _log_of(suspension).info("workload resumed")
-            self._report(self._reference(suspension), "Resumed after its pods were evicted")
+            message = "Resumed after its pods were evicted"
+            self._events().resumed(self._reference(suspension), message=message)
 
     def _reference(self, suspension: Suspension) -> PodRef:
         kind = kind_named(suspension.kind, self._kinds)

@@ -457,7 +457,10 @@ def test_the_rights_are_those_of_the_roles() -> None:
     assert Right("coordination.k8s.io", "leases", "create", "own") in wanted
     assert Right("", "configmaps", "patch", "own", "phalanx-records") in wanted
     assert len(wanted) == sum(
-        len(rule["apiGroups"]) * len(rule["resources"]) * len(rule["verbs"])
+        len(rule["apiGroups"])
+        * len(rule["resources"])
+        * len(rule["verbs"])
+        * len(rule.get("resourceNames", [""]))
         for role in roles()
         for rule in role["rules"]
     )
