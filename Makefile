@@ -144,9 +144,9 @@ oracle: .venv/installed-dev controlplane
 	echo "Phalanx needs Python 3.11 or newer; tried $(PYTHONS). Install one, or: make PYTHONS=/path/to/python3" >&2; \
 	exit 1
 
-.venv/installed: pyproject.toml .venv/bin/pip
+.venv/installed: pyproject.toml deploy/simulator/pyproject.toml .venv/bin/pip
 	echo "installing Phalanx into .venv, once"
-	$(BIN)/pip install --quiet --editable .
+	$(BIN)/pip install --quiet --editable . --editable deploy/simulator
 	touch $@
 
 .venv/installed-dev: .venv/installed

@@ -222,8 +222,10 @@ def string_constants(tree: ast.Module) -> Iterator[str]:
 
 
 def entry_points() -> set[str]:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    groups = (project["scripts"], *project["entry-points"].values())
+    files = (ROOT / "pyproject.toml", ROOT / "deploy" / "simulator" / "pyproject.toml")
+    projects = [tomllib.loads(file.read_text())["project"] for file in files]
+    groups = [group for each in projects for group in each["entry-points"].values()]
+    groups += [projects[0]["scripts"]]
     return {target.partition(":")[0] for group in groups for target in group.values()}
 
 
