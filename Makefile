@@ -77,7 +77,7 @@ monitoring: .venv/installed-dev ## alerts with the real promtool, boards with Gr
 .PHONY: pages-test
 pages-test: .venv/installed-dev ## the pages of `phalanx dashboard` in a real Chromium (apt install chromium), with axe-core
 	$(BIN)/pip install --quiet --editable '.[browser]'
-	$(BIN)/pytest -m browser -s tests/cli/dashboard $(ARGS)
+	$(BIN)/pytest -m browser -s tests/dashboard $(ARGS)
 
 .PHONY: site
 site: .venv/installed-dev ## the documentation site in build/site; a broken link is an error

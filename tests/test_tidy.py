@@ -23,7 +23,10 @@ SOURCES = (ROOT / "scheduler", ROOT / "plugins")
 PACKAGE = ROOT / "scheduler" / "phalanx"
 PLUGINS = ROOT / "plugins" / "phalanx_plugins"
 FILES = sorted(path for source in SOURCES for path in source.rglob("*.py"))
-PACKAGES = ("phalanx", "phalanx_controlplane", "phalanx_plugins", "phalanx_simulator")
+PACKAGES = (
+    *("phalanx", "phalanx_controlplane", "phalanx_dashboard", "phalanx_dialects", "phalanx_plugins"),
+    "phalanx_simulator",
+)
 
 TOP_LEVEL = {
     *(".ci", ".gitignore", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md"),
@@ -102,7 +105,7 @@ def test_the_top_level_contains_the_expected_names_only() -> None:
     assert {name.partition("/")[0] for name in listed.stdout.split("\0") if name} == TOP_LEVEL
 
 
-def test_the_source_roots_hold_the_four_packages_only() -> None:
+def test_the_source_roots_hold_the_packages_only() -> None:
     folders = [path for source in SOURCES for path in source.iterdir() if path.is_dir()]
     assert sorted(path.name for path in folders if path.name != "__pycache__") == sorted(PACKAGES)
 
@@ -227,6 +230,7 @@ def entry_points() -> set[str]:
 def test_every_bound_has_its_unit_and_reason() -> None:
     """Those that one module alone needs are in that module, in these packages."""
     folders = [PACKAGE / name for name in ("cli", "kube", "service")]
+    folders += [SOURCES[0] / "phalanx_dashboard", SOURCES[0] / "phalanx_dialects"]
     with_unit = [path for folder in folders for path in FILES if path.is_relative_to(folder)]
     bounds = [
         (name, text)

@@ -22,7 +22,10 @@ from msgspec import Struct
 
 ROOT = Path(__file__).resolve().parents[2]
 SCENARIO = ROOT / "tests" / "scenarios" / "five-jobs-nine-slots.yaml"
-PACKAGES = ("phalanx", "phalanx_controlplane", "phalanx_plugins", "phalanx_simulator")
+PACKAGES = (
+    *("phalanx", "phalanx_controlplane", "phalanx_dashboard", "phalanx_dialects", "phalanx_plugins"),
+    "phalanx_simulator",
+)
 
 pytestmark = pytest.mark.xdist_group("packaging")
 
