@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 from phalanx.framework.retry import RetryConfig
+from phalanx.framework.config import SchedulerConfig
 from phalanx.limits import PARTIAL_GANG_GRACE_MS
 from phalanx.model.names import API_GROUP, LABEL_POD_GROUP
 from phalanx_simulator.embedded import manifests
@@ -102,7 +103,8 @@ def test_a_gang_that_loses_members_while_it_starts_is_released_although_nothing_
         await asyncio.sleep(PARTIAL_GANG_GRACE_MS / 1000 + 3)
         assert pods(world) == []
 
-    in_world(WorldSettings(seed=1, replicas=1), play)
+    config = SchedulerConfig(suspend_evicted_workloads=False)  # else its pods are created again at once
+    in_world(WorldSettings(seed=1, replicas=1, config=config), play)
 
 
 def test_a_wall_clock_that_is_set_back_delays_no_gang() -> None:

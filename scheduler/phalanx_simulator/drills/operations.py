@@ -41,7 +41,8 @@ class Operation(Struct, frozen=True):
     begin: Callable[[World], Callable[[], bool]]
     within_s: float
     afterwards: Callable[[World], Coroutine[Any, Any, str | None]] = _no_check
-    config: SchedulerConfig = SchedulerConfig()
+    config: SchedulerConfig = SchedulerConfig(suspend_evicted_workloads=False)
+    """Pods are deleted one by one, so that each of these requests can fail."""
 
 
 def cluster() -> list[Object]:

@@ -41,6 +41,7 @@ _REST_S: Final = 70
 _WITH_MOVES: Final = SchedulerConfig(
     actions=(ActionName.RELEASE, ActionName.RECOVER, ActionName.CONSOLIDATE, ActionName.PREEMPT),
     consolidation=ConsolidationConfig(rest_minutes=1, interval_seconds=10),
+    suspend_evicted_workloads=False,
 )
 
 
