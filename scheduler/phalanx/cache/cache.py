@@ -86,18 +86,15 @@ class Cache:
         self._device_version = self._device_cluster_version = 0
         self._pod_annotations = tuple(sorted(set(pod_annotations)))
         self._node_annotations = tuple(sorted(set(node_annotations)))
+        pods: dict[PodUid, Pod] = {}
         self._nodes = NodeTable(self._node_annotations, with_images=with_images, state_taints=state_taints)
-        self._gangs = GangTable(
-            scheduler_name=scheduler_name, pod=lambda uid: self._pods.get(uid), kinds=workload_kinds
-        )
+        self._gangs = GangTable(scheduler_name=scheduler_name, pod=pods.get, kinds=workload_kinds)
         self._foreign = ForeignUsage(scheduler_name=scheduler_name)
         believed = None if nominating_schedulers is None else frozenset(nominating_schedulers)
         self._nominations = NominationTable(scheduler_name=scheduler_name, believed=believed)
         self._claims = ClaimTables(scheduler_name=scheduler_name, nodes=self._nodes)
         self._devices = DeviceTables(
-            scheduler_name=scheduler_name,
-            pod=lambda uid: self._pods.get(uid),
-            changed=lambda uid, log: self._pods.claims_changed(uid, log),
+            scheduler_name=scheduler_name, pod=pods.get, changed=self._claims_changed
         )
         self._cluster_objects = ClusterObjects(
             namespace_changed=self._gangs.namespace_changed,
@@ -105,6 +102,7 @@ class Cache:
             queue_dialects=queue_dialects,
         )
         self._pods = PodTable(
+            pods,
             changed=self._pod_changed,
             classes=self._cluster_objects.classes.by_name,
             annotation_keys=self._pod_annotations,
@@ -232,6 +230,9 @@ class Cache:
         self._placed_pods.replace(old, new, log)
         self._gangs.replace(old, new, log)
         self._devices.charge(old, new, log)
+
+    def _claims_changed(self, uid: PodUid, log: ChangeLog) -> None:
+        self._pods.claims_changed(uid, log)
 
     def _class_changed(self, name: str, log: ChangeLog) -> None:
         self._gangs.class_changed(name, log)

@@ -1,7 +1,7 @@
 """Changes to the objects of a cluster, for the question what would happen. Nothing is written to the API."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, TypeVar
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -18,8 +18,6 @@ from phalanx.model.pods import PodPhase
 
 Key = tuple[str, str, str]
 """Kind, namespace and name."""
-
-K = TypeVar("K", bound=KubeObject)
 
 _ON_EVERY_NODE: Final = "DaemonSet"
 _ENDED: Final = (PodPhase.SUCCEEDED, PodPhase.FAILED)
