@@ -3,8 +3,8 @@
 from decimal import ROUND_CEILING, Decimal, InvalidOperation
 from typing import Any, Final
 
-from phalanx.model.gpu_shares import WHOLE_DEVICE
 from phalanx.model.names import ANNOTATION_GPU_MEMORY, ANNOTATION_GPU_SHARE
+from phalanx.model.supplies.gpu_shares.devices import WHOLE_DEVICE
 
 _FRACTION: Final = "gpu-fraction"
 _MEMORY: Final = "gpu-memory"
