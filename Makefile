@@ -77,7 +77,7 @@ monitoring: .venv/installed-dev ## alerts with the real promtool, boards with Gr
 .PHONY: pages-test
 pages-test: .venv/installed-dev ## the pages of `phalanx dashboard` in a real Chromium (apt install chromium), with axe-core
 	$(BIN)/pip install --quiet --editable '.[browser]'
-	$(BIN)/pytest -m browser -s tests/cli/dashboard $(ARGS)
+	$(BIN)/pytest -m browser -s tests/dashboard $(ARGS)
 
 .PHONY: site
 site: .venv/installed-dev ## the documentation site in build/site; a broken link is an error
@@ -144,9 +144,9 @@ oracle: .venv/installed-dev controlplane
 	echo "Phalanx needs Python 3.11 or newer; tried $(PYTHONS). Install one, or: make PYTHONS=/path/to/python3" >&2; \
 	exit 1
 
-.venv/installed: pyproject.toml .venv/bin/pip
+.venv/installed: pyproject.toml deploy/simulator/pyproject.toml .venv/bin/pip
 	echo "installing Phalanx into .venv, once"
-	$(BIN)/pip install --quiet --editable .
+	$(BIN)/pip install --quiet --editable . --editable deploy/simulator
 	touch $@
 
 .venv/installed-dev: .venv/installed

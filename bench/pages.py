@@ -20,17 +20,17 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from phalanx.cli.dashboard.assets import read_assets
-from phalanx.cli.dashboard.feed import Feed
-from phalanx.cli.dashboard.guards import SecretLink
-from phalanx.cli.dashboard.recordings import Recordings
-from phalanx.cli.dashboard.server import dashboard_app
 from phalanx.clock import SystemClock
 from phalanx.web.server import serving
+from phalanx_dashboard.assets import read_assets
+from phalanx_dashboard.feed import Feed
+from phalanx_dashboard.guards import SecretLink
+from phalanx_dashboard.recordings import Recordings
+from phalanx_dashboard.server import dashboard_app
 
 from bench.record import record
-from tests.cli.dashboard.browser import LARGE_PAGES, browsing, complete_map, frames, seconds_to_open
-from tests.cli.dashboard.large import GANG, GANGS, NODES, ListReader, objects
+from tests.dashboard.browser import LARGE_PAGES, browsing, complete_map, frames, seconds_to_open
+from tests.dashboard.large import GANG, GANGS, NODES, ListReader, objects
 
 RESULTS: Final = Path(__file__).parent / "results" / "pages.json"
 SECRET: Final = "measured"

@@ -23,7 +23,10 @@ SOURCES = (ROOT / "scheduler", ROOT / "plugins")
 PACKAGE = ROOT / "scheduler" / "phalanx"
 PLUGINS = ROOT / "plugins" / "phalanx_plugins"
 FILES = sorted(path for source in SOURCES for path in source.rglob("*.py"))
-PACKAGES = ("phalanx", "phalanx_controlplane", "phalanx_plugins", "phalanx_simulator")
+PACKAGES = (
+    *("phalanx", "phalanx_controlplane", "phalanx_dashboard", "phalanx_dialects", "phalanx_plugins"),
+    "phalanx_simulator",
+)
 
 TOP_LEVEL = {
     *(".ci", ".gitignore", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md"),
@@ -102,7 +105,7 @@ def test_the_top_level_contains_the_expected_names_only() -> None:
     assert {name.partition("/")[0] for name in listed.stdout.split("\0") if name} == TOP_LEVEL
 
 
-def test_the_source_roots_hold_the_four_packages_only() -> None:
+def test_the_source_roots_hold_the_packages_only() -> None:
     folders = [path for source in SOURCES for path in source.iterdir() if path.is_dir()]
     assert sorted(path.name for path in folders if path.name != "__pycache__") == sorted(PACKAGES)
 
@@ -219,14 +222,17 @@ def string_constants(tree: ast.Module) -> Iterator[str]:
 
 
 def entry_points() -> set[str]:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    groups = (project["scripts"], *project["entry-points"].values())
+    files = (ROOT / "pyproject.toml", ROOT / "deploy" / "simulator" / "pyproject.toml")
+    projects = [tomllib.loads(file.read_text())["project"] for file in files]
+    groups = [group for each in projects for group in each["entry-points"].values()]
+    groups += [projects[0]["scripts"]]
     return {target.partition(":")[0] for group in groups for target in group.values()}
 
 
 def test_every_bound_has_its_unit_and_reason() -> None:
     """Those that one module alone needs are in that module, in these packages."""
     folders = [PACKAGE / name for name in ("cli", "kube", "service")]
+    folders += [SOURCES[0] / "phalanx_dashboard", SOURCES[0] / "phalanx_dialects"]
     with_unit = [path for folder in folders for path in FILES if path.is_relative_to(folder)]
     bounds = [
         (name, text)

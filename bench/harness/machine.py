@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
-from phalanx.resources import data_dir
+from phalanx_controlplane.resources import module_dir
 
 _LOOK_S: Final = 1.0
 _MODULES: Final = {
@@ -70,7 +70,7 @@ def _field(path: str, name: str) -> str:
 
 
 def _of_the_control_plane() -> dict[str, str]:
-    text = (data_dir("controlplane") / "go.mod").read_text()
+    text = (module_dir("controlplane") / "go.mod").read_text()
     found = {
         name: re.search(rf"^\s*{module} (v\S+)", text, re.MULTILINE) for name, module in _MODULES.items()
     }

@@ -19,7 +19,7 @@ recovery of the gang itself.
 
 from collections.abc import Collection
 
-from phalanx.framework.plugin import NEVER, Plugin
+from phalanx.framework.plugin import NEVER, EvictionPolicy, Plugin
 from phalanx.framework.queues.guarantees import below_common_ancestor
 from phalanx.framework.queues.protected_gangs import start_time
 from phalanx.framework.view import SessionView
@@ -34,9 +34,16 @@ class DisruptionProtection(Plugin):
 
     name = "disruption"
 
-    def protected_until(self, victim: Gang, beneficiary: Gang, view: SessionView) -> int:
+    def eviction_policy(self, view: SessionView) -> EvictionPolicy:
+        """The protection of all gangs."""
+        return _Protection(view)
+
+
+class _Protection(EvictionPolicy):
+    def protected_until(self, victim: Gang, beneficiary: Gang) -> int:
         """The earliest time (ms) of an eviction."""
-        if self._is_never_evicted(victim, beneficiary, view):
+        view = self.view
+        if self._is_never_evicted(victim, beneficiary):
             return NEVER
         path = view.queues.path(victim.queue)
         most = max_min_runtime_ms(path)
@@ -47,7 +54,8 @@ class DisruptionProtection(Plugin):
         finishing = view.records.of(victim).record.finishing_since
         return max(running, finishing * 1000 + most if finishing else 0)
 
-    def _is_never_evicted(self, victim: Gang, beneficiary: Gang, view: SessionView) -> bool:
+    def _is_never_evicted(self, victim: Gang, beneficiary: Gang) -> bool:
+        view = self.view
         if victim.disruption.is_preemptible or victim.id not in view.protected_gangs:
             return False
         theirs = below_common_ancestor(victim.queue, beneficiary.queue, view)

@@ -13,7 +13,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 from phalanx.framework.evictions import PodEvictionLimit
-from phalanx.framework.plugin import Plugin
+from phalanx.framework.plugin import EvictionPolicy, Plugin
 from phalanx.framework.view import SessionView
 from phalanx.limits import BUDGET_RECOUNT_MS
 from phalanx.model import named_parts
@@ -46,21 +46,30 @@ class DisruptionBudgets(Plugin):
     def __init__(self, arguments: DisruptionBudgetsArguments) -> None:
         self._is_hard = arguments.enforcement is Enforcement.HARD
 
-    def pod_eviction_limits(self, view: SessionView) -> tuple[PodEvictionLimit, ...]:
+    def eviction_policy(self, view: SessionView) -> EvictionPolicy:
+        """The limits of all budgets."""
+        return _Budgets(view, is_hard=self._is_hard)
+
+
+class _Budgets(EvictionPolicy):
+    def __init__(self, view: SessionView, *, is_hard: bool) -> None:
+        super().__init__(view)
+        self._is_hard = is_hard
+
+    def pod_limits(self) -> tuple[PodEvictionLimit, ...]:
         """The limits of all budgets, in their order."""
-        running = _Running(view)
+        running = _Running(self.view)
         found = []
-        for budget in view.disruption_budgets:
+        for budget in self.view.disruption_budgets:
             pods = [pod for pod in running.candidates(budget) if budget.protects(dict(pod.all_labels))]
             if pods:
-                found.append(self._limit(budget, pods, view))
+                found.append(self._limit(budget, pods))
         return tuple(found)
 
-    def _limit(self, budget: DisruptionBudget, pods: list[Pod], view: SessionView) -> PodEvictionLimit:
+    def _limit(self, budget: DisruptionBudget, pods: list[Pod]) -> PodEvictionLimit:
         """The limit of a budget, without recent deletions that its status may not count yet."""
-        now = view.now
         ends = [pod.ended * 1000 for pod in pods if pod.deleting]
-        fresh = [end for end in ends if end > now - BUDGET_RECOUNT_MS]
+        fresh = [end for end in ends if end > self.view.now - BUDGET_RECOUNT_MS]
         fault = f", as its {budget.fault}" if budget.fault else ""
         return PodEvictionLimit(
             name=f"{named_parts.titled(f'PodDisruptionBudget {budget}')}{fault}",

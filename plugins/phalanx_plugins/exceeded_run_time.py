@@ -7,7 +7,7 @@ gangs. Gangs that were placed because of another forecast of their run time are 
 """
 
 from phalanx.framework.evictions import Beneficiary
-from phalanx.framework.plugin import Plugin
+from phalanx.framework.plugin import EvictionPolicy, Plugin
 from phalanx.framework.queues.guarantees import Coverage
 from phalanx.framework.view import SessionView
 from phalanx.limits import RUN_TIME_NOTICE_MS
@@ -19,9 +19,21 @@ class ExceededRunTime(Plugin):
 
     name = "exceeded-run-time"
 
-    def may_evict(self, victim: Gang, beneficiary: Beneficiary, view: SessionView) -> bool:
-        """Whether the victim is late, was told so, and its time is over."""
-        gang, entry = beneficiary.gang, view.memory.let_in.get(victim.id)
+    def eviction_policy(self, view: SessionView) -> EvictionPolicy:
+        """The rights of reserved starts."""
+        return _ReservedStarts(view)
+
+
+class _ReservedStarts(EvictionPolicy):
+    def reason(self, victim: Gang, beneficiary: Beneficiary) -> str | None:
+        """That the gang did not keep the run time that it declared, if it is late and was told so."""
+        if not self._is_over(victim, beneficiary):
+            return None
+        return "it runs longer than its runtime.max, because of which it was placed before a reserved start"
+
+    def _is_over(self, victim: Gang, beneficiary: Beneficiary) -> bool:
+        view, gang = self.view, beneficiary.gang
+        entry = view.memory.let_in.get(victim.id)
         if entry is None or gang.id not in entry.before or not gang.may_preempt or beneficiary.is_surplus:
             return False
         if not entry.noticed or view.now < entry.noticed + RUN_TIME_NOTICE_MS:
@@ -31,10 +43,6 @@ class ExceededRunTime(Plugin):
             return False
         is_early = reserved is not None and view.now < reserved.held_from
         return not is_early and not _is_covered(victim, beneficiary, view)
-
-    def explain_eviction(self, victim: Gang, beneficiary: Beneficiary, view: SessionView) -> str:
-        """The reason: the gang did not keep the run time that it declared."""
-        return "it runs longer than its runtime.max, because of which it was placed before a reserved start"
 
 
 def _is_covered(victim: Gang, beneficiary: Beneficiary, view: SessionView) -> bool:

@@ -14,7 +14,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 from phalanx.framework.evictions import Beneficiary, QueueEvictionLimit
-from phalanx.framework.plugin import Plugin
+from phalanx.framework.plugin import EvictionPolicy, Plugin
 from phalanx.framework.queues.guarantees import Coverage, Sides, below_common_ancestor
 from phalanx.framework.view import SessionView
 from phalanx.model.gangs import Gang
@@ -49,49 +49,53 @@ class Reclaim(Plugin):
 
     name = "reclaim"
 
-    def __init__(self) -> None:
+    def eviction_policy(self, view: SessionView) -> EvictionPolicy:
+        """The rights of guarantees and shares."""
+        return _Rights(view)
+
+
+class _Rights(EvictionPolicy):
+    def __init__(self, view: SessionView) -> None:
+        super().__init__(view)
         self._beneficiary: Beneficiary | None = None
         self._rights: dict[QueueName, _Right | None] = {}
         self._coverages: dict[tuple[QueueName, frozenset[str]], Coverage] = {}
         """The coverage of the beneficiary, by its side and the short resources."""
         self._held: Mapping[QueueName, Resources] = {}
 
-    def may_evict(self, victim: Gang, beneficiary: Beneficiary, view: SessionView) -> bool:
-        """Whether pods of the victim are covered less than the beneficiary, or a fair share allows it."""
-        right = self._right(victim.queue, beneficiary, view)
-        if right is None or not right.takes_below:
-            return False
-        sides = right.sides
-        parts = view.guarantees.usage_covered_less(victim, sides.theirs, sides.short, right.takes_below)
-        return any(all(part.get(name, 0) <= most for name, most in right.spare.items()) for part in parts)
+    def reason(self, victim: Gang, beneficiary: Beneficiary) -> str | None:
+        """That the queue of the victim exceeds its guarantee or its fair share.
 
-    def protected_pods(self, victim: Gang, beneficiary: Beneficiary, view: SessionView) -> frozenset[PodUid]:
+        Pods of the victim must be covered less than the beneficiary, or a fair share must allow it.
+        """
+        right = self._right(victim.queue, beneficiary)
+        if right is None or not right.takes_below:
+            return None
+        sides, guarantees = right.sides, self.view.guarantees
+        parts = guarantees.usage_covered_less(victim, sides.theirs, sides.short, right.takes_below)
+        if not any(all(part.get(name, 0) <= most for name, most in right.spare.items()) for part in parts):
+            return None
+        return f"queue {victim.queue} uses more than its {'guarantee' if right.coverage else 'fair share'}"
+
+    def protected_pods(self, victim: Gang, beneficiary: Beneficiary) -> frozenset[PodUid]:
         """Pods of a gang of another queue that are covered as far as the beneficiary."""
-        right = self._right(victim.queue, beneficiary, view)
+        right = self._right(victim.queue, beneficiary)
         if right is None or not right.takes_below:
             return frozenset()
         sides = right.sides
-        return view.guarantees.covered_pods(victim, sides.theirs, sides.short, right.takes_below)
+        return self.view.guarantees.covered_pods(victim, sides.theirs, sides.short, right.takes_below)
 
-    def explain_eviction(self, victim: Gang, beneficiary: Beneficiary, view: SessionView) -> str:
-        """The reason: the queue of the victim exceeds its guarantee or its fair share."""
-        right = self._right(victim.queue, beneficiary, view)
-        exceeded = "guarantee" if right is not None and right.coverage else "fair share"
-        return f"queue {victim.queue} uses more than its {exceeded}"
-
-    def queue_eviction_limits(
-        self, beneficiary: Beneficiary, view: SessionView
-    ) -> tuple[QueueEvictionLimit, ...]:
+    def queue_limits(self, beneficiary: Beneficiary) -> tuple[QueueEvictionLimit, ...]:
         """Limits for each queue that is not on the path of the beneficiary's queue to the root."""
-        path = {queue.name for queue in view.queues.path(beneficiary.gang.queue)}
+        path = {queue.name for queue in self.view.queues.path(beneficiary.gang.queue)}
         found: list[QueueEvictionLimit] = []
-        for queue in view.queues:
-            right = self._right(queue.name, beneficiary, view) if queue.name not in path else None
+        for queue in self.view.queues:
+            right = self._right(queue.name, beneficiary) if queue.name not in path else None
             if right is not None:
-                found += _limits_of(queue, right, view, self._held)
+                found += _limits_of(queue, right, self.view, self._held)
         return tuple(found)
 
-    def least_evictions(self, beneficiary: Beneficiary, view: SessionView) -> Resources:
+    def least(self, beneficiary: Beneficiary) -> Resources:
         """What a gang takes beyond the fair shares of its own queues must come from its victims.
 
         Otherwise a gang of high priority would use capacity that another queue may take back at once. From a
@@ -100,31 +104,29 @@ class Reclaim(Plugin):
         least = {
             name: min(amount, beyond)
             for name, amount in beneficiary.requested.items()
-            if (beyond := _beyond_own_shares(name, beneficiary, view)) > 0
+            if (beyond := _beyond_own_shares(name, beneficiary, self.view)) > 0
         }
-        return NONE if least and _is_covered(beneficiary, view) else least
+        return NONE if least and _is_covered(beneficiary, self.view) else least
 
-    def _right(self, queue: QueueName, beneficiary: Beneficiary, view: SessionView) -> _Right | None:
+    def _right(self, queue: QueueName, beneficiary: Beneficiary) -> _Right | None:
         """The right against this queue; None if there is none. Usage does not change in one search."""
         if beneficiary is not self._beneficiary:
             self._beneficiary, self._rights, self._coverages = beneficiary, {}, {}
-            self._held = view.held_usage()
+            self._held = self.view.held_usage()
         if queue not in self._rights:
             gang = beneficiary.gang
             is_other = gang.may_preempt and queue != gang.queue
-            sides = view.guarantees.sides(beneficiary, queue) if is_other else None
-            right = None if sides is None else self._right_against(queue, sides, beneficiary, view)
+            sides = self.view.guarantees.sides(beneficiary, queue) if is_other else None
+            right = None if sides is None else self._right_against(queue, sides, beneficiary)
             self._rights[queue] = right
         return self._rights[queue]
 
-    def _right_against(
-        self, queue: QueueName, sides: Sides, beneficiary: Beneficiary, view: SessionView
-    ) -> _Right:
+    def _right_against(self, queue: QueueName, sides: Sides, beneficiary: Beneficiary) -> _Right:
         known = (sides.mine, sides.short)
         if known not in self._coverages:
-            self._coverages[known] = _coverage(beneficiary, sides, view)
+            self._coverages[known] = _coverage(beneficiary, sides, self.view)
         right = _Right(beneficiary.requested, sides, self._coverages[known])
-        return right if right.coverage else _with_share(right, queue, beneficiary, view, self._held)
+        return right if right.coverage else _with_share(right, queue, beneficiary, self.view, self._held)
 
 
 def _with_share(

@@ -1,25 +1,22 @@
-"""Locates data files of the distribution: CRDs, manifests, and Go modules of the local control plane."""
+"""Locates data files of the distribution: CRDs, and the manifests of an installation."""
 
 from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parent
-_CHECKOUT_FOLDERS = {
-    "crds": "crds",
-    "base": "deploy/base",
-    "controlplane": "deploy/controlplane",
-    "controllers": "deploy/controllers",
-    "nodes": "deploy/nodes",
-}
+_CHECKOUT = _PACKAGE.parents[1]
 
 
 def data_dir(name: str) -> Path:
-    """Folder of the data set `name`: the installed one, else that of the checkout.
+    """Folder of the data set `name`, which is `crds` or `base`, the manifests of an installation."""
+    return existing_dir(_PACKAGE / "_data" / name, _CHECKOUT / {"crds": "crds", "base": "deploy/base"}[name])
 
-    `crds`; `base`, the manifests of an installation; `controlplane`, a Go module; `controllers` and `nodes`,
-    folders of Go modules. Raises KeyError for an unknown name, FileNotFoundError if there is no such folder.
+
+def existing_dir(*candidates: Path) -> Path:
+    """The first of these folders that exists: the installed one, else that of the checkout.
+
+    Raises FileNotFoundError if there is none.
     """
-    candidates = (_PACKAGE / "_data" / name, _PACKAGE.parents[1] / _CHECKOUT_FOLDERS[name])
     for candidate in candidates:
         if candidate.is_dir():
             return candidate
-    raise FileNotFoundError(f"data set {name!r} is in none of {', '.join(map(str, candidates))}")
+    raise FileNotFoundError(f"there is none of the folders {', '.join(map(str, candidates))}")

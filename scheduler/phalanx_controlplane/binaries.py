@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
-from phalanx.resources import data_dir
 
 from phalanx_controlplane import go_modules
 from phalanx_controlplane.go_modules import BuildFailed, Progress
+from phalanx_controlplane.resources import module_dir
 
 KWOK_MODULE: Final = "sigs.k8s.io/kwok"
 KUBERNETES_MODULE: Final = "k8s.io/kubernetes"
@@ -63,12 +63,12 @@ def find_or_build(*, progress: Progress, module: Path | None = None) -> Binaries
             "no Kubernetes control plane: install Go 1.26 or newer (it is then built once), or set "
             f"KUBEBUILDER_ASSETS to a folder with {', '.join(PACKAGES)} and KWOK's stages"
         )
-    return _build_once(module=module or data_dir("controlplane"), progress=progress)
+    return _build_once(module=module or module_dir("controlplane"), progress=progress)
 
 
 def cache_folder(*, module: Path | None = None) -> Path:
     """The cache folder of the build of a module."""
-    return go_modules.cache_folder(module or data_dir("controlplane"), name="controlplane")
+    return go_modules.cache_folder(module or module_dir("controlplane"), name="controlplane")
 
 
 def _in_assets(folder: Path) -> Binaries:

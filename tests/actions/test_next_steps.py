@@ -1,5 +1,7 @@
 """The next step of a verdict: its text, and which advice it gives. `tests/advice` follows all advice."""
 
+from collections.abc import Sequence
+
 import pytest
 from phalanx.actions.explanations import explainer
 from phalanx.actions.explanations.advice import (
@@ -19,16 +21,18 @@ from phalanx.actions.explanations.advice import (
     RequireNoLevel,
     Together,
 )
+from phalanx.actions.explanations.changed_nodes import ChangedNode
 from phalanx.actions.explanations.next_steps import sentence
+from phalanx.actions.explanations.node_changes import Copy, fewest_copies
 from phalanx.model.named_parts import plain, shown
-from phalanx.model.names import NodeName
+from phalanx.model.names import GangId, NodeName
 from phalanx.model.nodes import Taint, TaintEffect
 from phalanx.model.queues import Flavor
 from phalanx.model.reasons import Reason, Verdict
 from phalanx.model.resources import GPU, PODS
 from phalanx.solver.infeasibility.relaxations import NodeCapacity
 
-from tests.builders import GI, Scenario, term
+from tests.builders import GI, Scenario, demands_of, term
 
 TAINT = Taint(key="gpu", value="", effect=TaintEffect.NO_SCHEDULE)
 
@@ -104,6 +108,23 @@ def test_actions_are_imperatives() -> None:
     assert LowerMinimum(3, {"ps": 1}, {"s": 2}).text == "lower minMember to 3 (role ps to 1, subgroup s to 2)"
     together = Together((LowerMinimum(3), AddNodes(1, a)))
     assert plain(together.text) == "lower minMember to 3, and also add 1 node like a"
+
+
+@pytest.mark.parametrize(
+    ("is_one_less_enough", "text"), [(False, "add 4 nodes like n-0"), (None, "add at most 4 nodes like n-0")]
+)
+def test_a_number_of_nodes_that_is_not_proven_to_be_the_fewest_is_a_most(
+    is_one_less_enough: bool | None, text: str
+) -> None:
+    snapshot = Scenario().nodes("n").gang("g", 6).snapshot()
+    copy = Copy(snapshot.nodes[NodeName("n-0")].node, {}, frozenset(), "")
+    demands = demands_of(snapshot.gangs[GangId("gang-g")])
+
+    def fits(nodes: Sequence[ChangedNode]) -> bool | None:
+        return len(nodes) > 3 or is_one_less_enough
+
+    (found,) = fewest_copies(copy, demands[0], fits)
+    assert plain(found.text) == text
 
 
 def test_who_may_not_see_a_node_reads_what_its_copy_is_like() -> None:

@@ -14,6 +14,9 @@ from phalanx.model.snapshot import Snapshot
 from tests.builders import Decided, Scenario
 from tests.examples import holds
 
+RESTARTS = 8
+"""An endless cycle of evictions shows after two or three."""
+
 
 def run(scenario: Scenario, cycles: int = 12) -> list[Decided]:
     """Run this number of cycles, one a minute."""
@@ -122,7 +125,7 @@ def test_meta_a_job_that_restarts_repeatedly_preempts_only_once(priorities: tupl
     decisions = run(scenario, 6)
     first = evictions(decisions)
     assert {each.beneficiary for decided in decisions for each in decided.result.evictions} >= {"team/high"}
-    for _ in range(35):
+    for _ in range(RESTARTS):
         scenario.lose("high", 2)
         assert evictions(run(scenario, 2)) == []
     assert len(first) <= 3
@@ -136,7 +139,7 @@ def test_meta_a_job_whose_node_fails_each_time_evicts_one_each_time(priorities: 
     for index, priority in enumerate(priorities):
         scenario.gang(f"g-{index}", 1, gpu=8, priority=priority, on=[f"n-{index}"])
     run(scenario.gang("waits", 1, gpu=8, priority=2).gang("high", 2, gpu=8, priority=5), 6)
-    for _ in range(35):
+    for _ in range(RESTARTS):
         lost = scenario.members("high")[0].node
         assert lost is not None
         _set_ready(scenario, lost, "Unknown")

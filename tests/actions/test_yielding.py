@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import HealthCheck, assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from phalanx.model.api.pod_groups import Disruption
@@ -232,7 +232,7 @@ def evicted_until_start(scenario: Scenario) -> set[str] | None:
 
 
 @given(worlds)
-@holds(60)
+@holds(60, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 def test_what_is_reserved_is_worth_no_more_than_what_is_used(world: World) -> None:
     """The oracle is the same cluster in which the members run: what evicts them there needs no eviction."""
     in_use = [gpu for queue, gpu in world.running if queue == "b"]

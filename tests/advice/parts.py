@@ -20,7 +20,7 @@ def without_a_part(advice: Advice) -> Iterator[tuple[str, Advice]]:
         for part, fewer in without_a_part(step):
             changed = (*advice.steps[:index], fewer, *advice.steps[index + 1 :])
             yield f"{part} of step {step.kind}", replace(advice, steps=changed)
-    if advice.kind == "add nodes" and advice.count > 1:
+    if advice.kind == "add nodes" and advice.count > 1 and not advice.is_most:
         yield "one node", replace(advice, count=advice.count - 1)
     if advice.kind in ("back", "label") or (advice.kind == "ends" and len(advice.names) <= PAIR):
         yield from _without_a_name(advice)

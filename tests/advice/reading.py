@@ -30,6 +30,8 @@ class Advice(Struct, frozen=True):
     """Minimums of roles and subgroups: what, name, number."""
     fields: tuple[str, ...] = ()
     """Fields of pods to remove, and taints to tolerate; a label of nodes."""
+    is_most: bool = False
+    """Whether a smaller number may be enough."""
     is_later: bool = False
     """Whether all running work must end too."""
     steps: tuple["Advice", ...] = ()
@@ -201,10 +203,11 @@ ACTIONS: Final[Forms] = (
         lambda match: Advice("back", names=tuple(_nodes(match["nodes"]))),
     ),
     (
-        r"add (?P<count>\d+) nodes? like (?P<node>\S+)(?: with at least (?P<least>.+))?",
+        r"add (?P<most>at most )?(?P<count>\d+) nodes? like (?P<node>\S+)(?: with at least (?P<least>.+))?",
         lambda match: Advice(
             "add nodes",
             count=int(match["count"]),
+            is_most=bool(match["most"]),
             names=(match["node"],),
             amounts=(_amounts(match["least"]),) if match["least"] else (),
         ),

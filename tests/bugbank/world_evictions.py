@@ -93,7 +93,7 @@ EVICTIONS: Final[tuple[Mutant, ...]] = (
         name="borrowed capacity is never reclaimed",
         issues=("Kueue #11502",),
         module="phalanx_plugins.reclaim",
-        edits={"return any(all(part.get(": "return not True and any(all(part.get("},
+        edits={"if not any(all(part.get(": "if True or not any(all(part.get("},
         caught_by=_play("borrowed_capacity_is_reclaimed"),
     ),
     Mutant(

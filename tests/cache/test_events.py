@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 from phalanx.cache.cache import Cache
 from phalanx.cache.events import NOTHING, Applied, Assumed, Changes, Deleted, Forgotten, Relisted
-from phalanx.model.api.kinds import KubeObject
+from phalanx.model.api.meta import KubeObject
 from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.pods import BindBackoff
 from phalanx.model.supplies.known import is_chosen_by_kubelet

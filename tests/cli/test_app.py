@@ -34,7 +34,7 @@ def test_help_does_not_import_heavy_modules() -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-@pytest.mark.parametrize("command", [name for name in BUILT_IN if name != "convert"])
+@pytest.mark.parametrize("command", sorted(commands_for([]).keys() - {"convert"}))
 def test_every_command_has_help(command: str, phalanx: Phalanx) -> None:
     done = phalanx(command, "--help")
     assert done.code == 0

@@ -10,7 +10,7 @@ import yaml
 from jsonschema import Draft202012Validator
 from msgspec import Struct
 from phalanx.cli.config_file.docstrings import field_docs
-from phalanx.cli.config_file.keys import all_keys
+from phalanx.cli.config_file.keys import Key, all_keys
 from phalanx.framework.config import parse_config
 from phalanx.framework.profile import DEFAULT_PROFILE
 from phalanx.framework.registry import load_plugins
@@ -142,11 +142,22 @@ def test_defaults_of_arguments_are_shown(phalanx: Phalanx, file: Path) -> None:
     assert {"name": "drf", "enabled": True, "arguments": {"ignored": ["pods"]}} in plugins
 
 
+@pytest.fixture(scope="module")
+def explanations() -> dict[str, Key]:
+    return {each.path: each for each in all_keys(DEFAULT_PROFILE)}
+
+
+@pytest.fixture(scope="module")
+def rows() -> dict[str, list[str]]:
+    return {cells[0].strip("`"): cells for cells in tables("key | type | default | meaning")}
+
+
 @pytest.mark.parametrize("key", sorted(known_keys()))
-def test_every_key_is_explained_as_on_the_page(key: str) -> None:
+def test_every_key_is_explained_as_on_the_page(
+    key: str, explanations: dict[str, Key], rows: dict[str, list[str]]
+) -> None:
     """The docstrings of the structs are the source; the page may add links."""
-    explained = {each.path: each for each in all_keys(DEFAULT_PROFILE)}[key]
-    page = {cells[0].strip("`"): cells for cells in tables("key | type | default | meaning")}[key]
+    explained, page = explanations[key], rows[key]
     without_links = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", re.sub(r" \(\[[^\]]*\]\([^)]*\)\)", "", page[3]))
     assert explained.meaning == without_links
     assert explained.type == page[1].replace("`", "")

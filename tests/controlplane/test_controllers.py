@@ -8,7 +8,6 @@ from pathlib import Path
 import aiohttp
 import pytest
 import yaml
-from phalanx.resources import data_dir
 from phalanx_controlplane import __main__ as command
 from phalanx_controlplane import run_folder
 from phalanx_controlplane.controllers import api, catalog, crds, webhooks
@@ -18,6 +17,7 @@ from phalanx_controlplane.controllers.running import Reachable, refuse_reachable
 from phalanx_controlplane.controlplane import ControlPlane
 from phalanx_controlplane.process import ComponentFailed
 from phalanx_controlplane.programs import Built
+from phalanx_controlplane.resources import module_dir
 
 from tests import fake_go
 
@@ -119,7 +119,7 @@ def test_an_unknown_controller_is_an_error_that_lists_all(
 
 @pytest.mark.parametrize("controller", CONTROLLERS, ids=lambda each: each.name)
 def test_every_controller_is_pinned_by_a_module_that_names_no_host(controller: Controller) -> None:
-    module = data_dir("controllers") / controller.module
+    module = module_dir("controllers") / controller.module
     assert controller.program.version.startswith("v")
     assert controller.package in (module / "go.mod").read_text()
     hosts = ("http://", "https://", "proxy.golang.org", "sum.golang.org")

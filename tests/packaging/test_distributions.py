@@ -22,7 +22,9 @@ from msgspec import Struct
 
 ROOT = Path(__file__).resolve().parents[2]
 SCENARIO = ROOT / "tests" / "scenarios" / "five-jobs-nine-slots.yaml"
-PACKAGES = ("phalanx", "phalanx_controlplane", "phalanx_plugins", "phalanx_simulator")
+PACKAGES = ("phalanx", "phalanx_dashboard", "phalanx_dialects", "phalanx_plugins")
+SIMULATOR = ROOT / "deploy" / "simulator"
+SIMULATOR_PACKAGES = ("phalanx_controlplane", "phalanx_simulator")
 
 pytestmark = pytest.mark.xdist_group("packaging")
 
@@ -95,6 +97,14 @@ def wheel(folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
+def simulator_wheel(folder: Path) -> Path:
+    """The wheel of the simulator, built from the checkout."""
+    pip("wheel", "--wheel-dir", folder / "simulator", SIMULATOR)
+    [built] = (folder / "simulator").glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
 def sdist(folder: Path) -> Path:
     """The source distribution."""
     command = [sys.executable, "-m", "hatchling", "build", "--target", "sdist", "--directory", str(folder)]
@@ -104,10 +114,11 @@ def sdist(folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def environments(folder: Path, wheel: Path, sdist: Path) -> dict[str, Environment]:
-    """One environment for each way to install."""
+def environments(folder: Path, wheel: Path, simulator_wheel: Path, sdist: Path) -> dict[str, Environment]:
+    """One environment for each way to install, and one with the simulator."""
     return {
         "wheel": environment(folder, "wheel", wheel),
+        "simulator": environment(folder, "simulator", wheel, simulator_wheel),
         "sdist": environment(folder, "sdist", sdist),
         "editable": environment(folder, "editable", "--editable", ROOT),
     }
@@ -142,20 +153,52 @@ def test_decide_works(environments: dict[str, Environment], way: str) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_the_data_files_are_there(environments: dict[str, Environment], way: str) -> None:
-    names = ("crds", "base", "controlplane", "controllers")
-    code = f"from phalanx.resources import data_dir as d; print(*map(d, {names}), sep='\\n')"
-    crds, base, controlplane, controllers = map(Path, environments[way].python(code).splitlines())
+    code = "from phalanx.resources import data_dir as d; print(d('crds'), d('base'), sep='\\n')"
+    crds, base = map(Path, environments[way].python(code).splitlines())
     assert len(list(crds.glob("*.yaml"))) == len(list((ROOT / "crds").glob("*.yaml"))) >= 3
     assert (base / "scheduler-role.yaml").is_file()
-    assert (controlplane / "go.mod").is_file()
-    assert (controllers / "workloads" / "go.mod").is_file()
 
 
-def test_the_wheel_runs_the_demo(environments: dict[str, Environment]) -> None:
+def test_the_wheel_holds_a_scheduler_and_nothing_else(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        folders = {name.partition("/")[0] for name in archive.namelist() if ".dist-info/" not in name}
+        [entries] = [name for name in archive.namelist() if name.endswith(".dist-info/entry_points.txt")]
+        found_by_name = archive.read(entries).decode()
+        data = {name.split("/")[2] for name in archive.namelist() if name.startswith("phalanx/_data/")}
+    assert folders == {*PACKAGES}
+    assert data == {"base", "crds"}
+    assert [package for package in SIMULATOR_PACKAGES if package in found_by_name] == []
+
+
+def test_the_simulator_has_its_packages_and_go_modules(simulator_wheel: Path) -> None:
+    with zipfile.ZipFile(simulator_wheel) as archive:
+        names = {name for name in archive.namelist() if ".dist-info/" not in name}
+    assert {name.partition("/")[0] for name in names} == {*SIMULATOR_PACKAGES}
+    assert [name for name in names if "__pycache__" in name] == []
+    data = "phalanx_controlplane/_data"
+    assert {f"{data}/controlplane/go.mod", f"{data}/controllers/workloads/go.mod"} < names
+
+
+def test_the_simulator_runs_the_demo(environments: dict[str, Environment]) -> None:
     """One act: all of them need the same files."""
-    shown = environments["wheel"].run("phalanx", "demo", "--act", "3")
+    here = environments["simulator"]
+    shown = here.run("phalanx", "demo", "--act", "3")
     assert "Act 3 of 3" in shown
     assert "Done as advised: all 4 workers run in " in shown
+    code = "from phalanx_controlplane.resources import module_dir as m; print(m('controlplane'), m('nodes'))"
+    assert [path for path in here.python(code).split() if not Path(path).is_relative_to(here.folder)] == []
+
+
+def test_both_distributions_have_one_version() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    simulator = tomllib.loads((SIMULATOR / "pyproject.toml").read_text())["project"]
+    assert simulator["version"] == version
+    assert simulator["dependencies"] == [f"phalanx-scheduler=={version}"]
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    for extra in ("simulator", "lab", "dask"):
+        [requirement] = extras[extra]
+        assert requirement.startswith(simulator["name"])
+        assert requirement.endswith(f"=={version}")
 
 
 def test_a_wheel_built_from_the_sdist_is_the_same(wheel: Path, environments: dict[str, Environment]) -> None:

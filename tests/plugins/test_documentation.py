@@ -5,7 +5,8 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from phalanx.framework.plugin import HOOKS, Plugin
+from phalanx.framework.eviction_policy import QUESTIONS
+from phalanx.framework.plugin import HOOKS, EvictionPolicy, Plugin
 from phalanx.framework.profile import DEFAULT_PROFILE
 from phalanx.framework.registry import plugin_class
 
@@ -31,6 +32,14 @@ def test_a_hook_is_listed_with_its_parameters_and_docstring(hook: str) -> None:
     parameters = ", ".join([*inspect.signature(function).parameters][1:])
     documentation = inspect.getdoc(function) or ""
     assert f"| `{hook}({parameters})` | {documentation.splitlines()[0]} |" in TEXT
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_a_question_about_evictions_is_listed_with_its_parameters_and_docstring(question: str) -> None:
+    function = getattr(EvictionPolicy, question)
+    parameters = ", ".join([*inspect.signature(function).parameters][1:])
+    documentation = " ".join((inspect.getdoc(function) or "").split("\n\n")[0].split())
+    assert f"| `{question}({parameters})` | {documentation} |" in TEXT
 
 
 @pytest.mark.parametrize("path", sorted(FOREIGN.glob("*.*")), ids=lambda path: path.name)

@@ -8,6 +8,7 @@ from phalanx.cycle import Engine
 from phalanx.framework.config import PluginConfig, SchedulerConfig
 from phalanx.framework.plugin import (
     Beneficiary,
+    EvictionPolicy,
     GangOrder,
     NodeCost,
     NodeFilter,
@@ -93,27 +94,9 @@ class Broken(Plugin):
     def retry_key(self, view: SessionView) -> Hashable:
         return None
 
-    def queue_eviction_limits(
-        self, beneficiary: Beneficiary, view: SessionView
-    ) -> tuple[QueueEvictionLimit, ...]:
-        self._fail("queue_eviction_limits")
-        return ()
-
-    def least_evictions(self, beneficiary: Beneficiary, view: SessionView) -> Resources:
-        self._fail("least_evictions")
-        return {}
-
-    def pod_eviction_limits(self, view: SessionView) -> tuple[PodEvictionLimit, ...]:
-        self._fail("pod_eviction_limits")
-        return ()
-
-    def protected_until(self, victim: Gang, beneficiary: Gang, view: SessionView) -> int:
-        self._fail("protected_until")
-        return 0
-
-    def protected_pods(self, victim: Gang, beneficiary: Beneficiary, view: SessionView) -> frozenset[PodUid]:
-        self._fail("protected_pods")
-        return frozenset()
+    def eviction_policy(self, view: SessionView) -> EvictionPolicy | None:
+        self._fail("eviction_policy")
+        return BrokenPolicy(view, self._fail)
 
     def eviction_rank(self, gang: Gang, view: SessionView) -> int:
         self._fail("eviction_rank")
@@ -122,6 +105,41 @@ class Broken(Plugin):
     def eviction_cost(self, gang: Gang, pods: Sequence[Pod], view: SessionView) -> int:
         self._fail("eviction_cost")
         return 0
+
+
+class BrokenPolicy(EvictionPolicy):
+    """Raises in the question that a test sets."""
+
+    def __init__(self, view: SessionView, fail: Callable[[str], None]) -> None:
+        super().__init__(view)
+        self._fail = fail
+
+    def reason(self, victim: Gang, beneficiary: Beneficiary) -> str | None:
+        self._fail("reason")
+        return None
+
+    def queue_limits(self, beneficiary: Beneficiary) -> tuple[QueueEvictionLimit, ...]:
+        self._fail("queue_limits")
+        return ()
+
+    def least(self, beneficiary: Beneficiary) -> Resources:
+        self._fail("least")
+        return {}
+
+    def pod_limits(self) -> tuple[PodEvictionLimit, ...]:
+        self._fail("pod_limits")
+        return ()
+
+    def protected_until(self, victim: Gang, beneficiary: Gang) -> int:
+        self._fail("protected_until")
+        return 0
+
+    def protected_pods(self, victim: Gang, beneficiary: Beneficiary) -> frozenset[PodUid]:
+        self._fail("protected_pods")
+        return frozenset()
+
+
+QUESTIONS = ("queue_limits", "least", "pod_limits", "protected_until", "protected_pods")
 
 
 @pytest.fixture(autouse=True)
@@ -181,18 +199,21 @@ def test_a_hook_that_states_a_preference_fails_open(raising: Any, hook: str) -> 
     assert len(result.result.stats.errors) == 1
 
 
-@pytest.mark.parametrize(
-    "hook",
-    ["queue_eviction_limits", "least_evictions", "pod_eviction_limits", "protected_until", "protected_pods"],
-)
+@pytest.mark.parametrize("hook", ["eviction_policy", *QUESTIONS])
 def test_nothing_is_evicted_where_a_hook_that_protects_fails(raising: Any, hook: str) -> None:
     assert full_node().decide(CONFIG).evicted() == ["low-0"]
     raising(hook)
     result = full_node().decide(CONFIG)
     assert result.evicted() == []
+    named = f"eviction_policy.{hook}" if hook in QUESTIONS else hook
     assert result.result.stats.errors == (
-        f"plugin broken failed in {hook}: ValueError(\"invalid version 'new'\")",
+        f"plugin broken failed in {named}: ValueError(\"invalid version 'new'\")",
     )
+
+
+def test_another_plugin_may_allow_an_eviction_where_one_fails_to_answer(raising: Any) -> None:
+    raising("reason")
+    assert full_node().decide(CONFIG).evicted() == ["low-0"]
 
 
 @pytest.mark.parametrize("hook", ["eviction_cost", "eviction_rank"])
@@ -257,11 +278,7 @@ WRONG: tuple[tuple[str, object], ...] = (
     ("gang_order", None),
     ("valid_until", "tomorrow"),
     ("retry_key", object()),
-    ("queue_eviction_limits", None),
-    ("least_evictions", None),
-    ("pod_eviction_limits", None),
-    ("protected_until", None),
-    ("protected_pods", None),
+    ("eviction_policy", "none"),
     ("eviction_rank", 0.5),
     ("eviction_cost", -1),
     ("eviction_cost", 0.5),
@@ -275,6 +292,15 @@ def test_an_answer_of_a_wrong_type_is_an_error(
     monkeypatch.setattr(Broken, hook, _answering(hook, answer))
     (error,) = full_node().decide(CONFIG).result.stats.errors
     assert error.startswith(f"plugin broken failed in {hook}: ")
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_an_answer_of_a_wrong_type_about_evictions_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, question: str
+) -> None:
+    monkeypatch.setattr(BrokenPolicy, question, _answering(question, None))
+    (error,) = full_node().decide(CONFIG).result.stats.errors
+    assert error.startswith(f"plugin broken failed in eviction_policy.{question}: ")
 
 
 def _answering(hook: str, answer: object) -> Callable[..., object]:

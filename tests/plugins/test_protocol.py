@@ -11,6 +11,7 @@ from phalanx.cycle import Engine
 from phalanx.deciders.port import new_cache
 from phalanx.framework.config import ConfigError, PluginConfig, SchedulerConfig
 from phalanx.framework.plugin import (
+    EvictionPolicy,
     GangOrder,
     NodeFilter,
     Plugin,
@@ -34,6 +35,7 @@ from phalanx.model.rules import Budget, Rule
 from tests.builders import Scenario
 from tests.model.written import node, pod
 from tests.plugins.foreign.closed_until import CLOSED_UNTIL, ClosedUntil
+from tests.plugins.foreign.keep_production import KeepProduction
 from tests.plugins.installed import installed
 from tests.service.plain_check import PlainCheck
 
@@ -123,6 +125,14 @@ def test_a_hook_of_a_mixin_is_a_hook() -> None:
         name = "mixed"
 
     assert overrides(Mixed, "node_fault")
+
+
+def test_a_misspelt_question_to_an_eviction_policy_is_refused() -> None:
+    with pytest.raises(PluginError, match=r"protected_til is no question .*; did you mean protected_until"):
+
+        class Misspelt(EvictionPolicy):
+            def protected_til(self, victim: Gang, beneficiary: Gang) -> int:
+                return 0
 
 
 def test_arguments_that_accept_unknown_fields_are_refused() -> None:
@@ -241,6 +251,7 @@ def plugins() -> Iterator[None]:
         Window,
         Timeless,
         Keyed,
+        KeepProduction,
         Late,
         LastFirst,
     )
@@ -511,3 +522,13 @@ def test_the_rank_of_a_listed_foreign_plugin_goes_before_priority() -> None:
     scenario = Scenario().nodes("n", cpu=2).gang("first", 1, cpu=2, priority=9).gang("last", 1, cpu=2)
     assert scenario.decide().placed() == ["first"]
     assert scenario.decide(config("last-first")).placed() == ["last"]
+
+
+# --- evictions --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("namespace", "evicted"), [("team", ["low-0"]), ("production", [])])
+def test_an_eviction_policy_protects_gangs(namespace: str, evicted: list[str]) -> None:
+    scenario = Scenario().nodes("n", gpu=8).gang("low", 1, gpu=8, on=["n-0"], namespace=namespace)
+    result = scenario.gang("high", 1, gpu=8, priority=10).decide(config("keep-production"))
+    assert result.evicted() == evicted

@@ -51,15 +51,9 @@ BUILT_IN: Final = {
         "Find an order in which to empty nodes with few restarts.",
     ),
     "top": Command("phalanx.cli.verbs.top:top", "Show queues, nodes, rates and the last decisions, live."),
-    "dashboard": Command(
-        "phalanx.cli.dashboard.command:dashboard", "Open pages about the cluster in a browser, live."
-    ),
     "run": Command("phalanx.cli.run:run", "Run the scheduler."),
     "decide": Command(
         "phalanx.cli.decide:decide", "Decide about the objects in manifest files, without a cluster."
-    ),
-    "convert": Command(
-        "phalanx.cli.convert:convert", "Write PodGroups of other projects as those of Phalanx."
     ),
     "config": Command(
         "phalanx.cli.config_file.commands:APP", "Check, show and explain the scheduler's configuration file."

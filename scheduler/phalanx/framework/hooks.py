@@ -11,7 +11,9 @@ from typing import Any, Final, TypeVar
 
 from msgspec import json
 
+from phalanx.framework import class_checks
 from phalanx.framework.eligibility import NodeCheck
+from phalanx.framework.eviction_policy import QUESTIONS, EvictionPolicy, NoEvictions
 from phalanx.framework.evictions import Beneficiary, PodEvictionLimit, QueueEvictionLimit
 from phalanx.framework.overriders import Overrider, Overriders
 from phalanx.framework.plugin import NEVER, GangOrder, Key, NodeFilter, Plugin, overrides
@@ -41,15 +43,17 @@ _TYPES: Final[Mapping[str, Any]] = {
     "node_fault": str | None,
     "node_status_since": int,
     "gang_order": GangOrder,
-    "may_evict": bool,
-    "explain_eviction": str,
+    "eviction_policy": EvictionPolicy | None,
+    "reason": str | None,
     "protected_pods": frozenset,
-    "least_evictions": dict,
+    "queue_limits": tuple,
+    "least": dict,
+    "pod_limits": tuple,
     "protected_until": int,
     "eviction_rank": int,
     "eviction_cost": int,
 }
-"""By hook, the type of an answer that `_answer` checks."""
+"""By hook, or question to an eviction policy, the type of an answer that is checked."""
 
 _NOTHING: Final = {PODS: -1}
 """What a budget leaves when the rules of a gang are not known: no pod may be placed."""
@@ -84,9 +88,6 @@ class Hooks:
         self._node_fault = self._with("node_fault")
         self._gang_order = self._with("gang_order")
         self._queue_order = self._with("queue_order", "start_order")
-        self._may_evict = self._with("may_evict")
-        self._protected_until = self._with("protected_until")
-        self._protected_pods = self._with("protected_pods")
         self._eviction_rank = self._with("eviction_rank")
         self._eviction_cost = self._with("eviction_cost")
 
@@ -273,72 +274,81 @@ class Hooks:
 
     # --- evictions ----------------------------------------------------------------------------------------
 
+    @cached_property
+    def _eviction_policies(self) -> list[tuple[Plugin, EvictionPolicy]]:
+        """The policies of the plugins that have one."""
+        found = [
+            (plugin, self._ask(plugin, "eviction_policy", NoEvictions(view), view))
+            for plugin, view in self._with("eviction_policy")
+        ]
+        return [(plugin, policy) for plugin, policy in found if policy is not None]
+
+    @cached_property
+    def _eviction_answers(self) -> Mapping[str, list[tuple[Plugin, Callable[..., Any]]]]:
+        """By question, the methods of the policies that answer it."""
+        return {
+            question: [
+                (plugin, getattr(policy, question))
+                for plugin, policy in self._eviction_policies
+                if class_checks.overrides(type(policy), question, EvictionPolicy)
+            ]
+            for question in QUESTIONS
+        }
+
+    def _ask_policies(self, question: str, instead: Callable[[str], T], *arguments: object) -> Iterator[T]:
+        """The answers to a question about evictions; `instead` gives one for a policy that raises."""
+        for plugin, method in self._eviction_answers[question]:
+            try:
+                answer: T = method(*arguments)
+                if not isinstance(answer, _TYPES[question]):
+                    raise _wrong_type(answer)
+            except Exception as error:
+                answer = instead(self.errors.record(plugin, f"eviction_policy.{question}", error))
+            yield answer
+
     def may_evict(self, victim: Gang, beneficiary: Beneficiary) -> bool:
         """Whether some plugin allows the eviction."""
-        return any(self._allowing(victim, beneficiary))
+        return self._reason(victim, beneficiary) is not None
 
     def explain_eviction(self, victim: Gang, beneficiary: Beneficiary) -> str:
         """The reason of the first plugin that allows the eviction; empty if none does."""
-        answers = (
-            self._ask(plugin, "explain_eviction", "", victim, beneficiary, view)
-            for plugin, view in self._may_evict
-            if self._ask(plugin, "may_evict", False, victim, beneficiary, view)
-        )
-        return next(answers, "")
+        return self._reason(victim, beneficiary) or ""
 
-    def _allowing(self, victim: Gang, beneficiary: Beneficiary) -> Iterator[bool]:
-        return (
-            self._ask(plugin, "may_evict", False, victim, beneficiary, view)
-            for plugin, view in self._may_evict
-        )
+    def _reason(self, victim: Gang, beneficiary: Beneficiary) -> str | None:
+        answers: Iterator[str | None] = self._ask_policies("reason", lambda _: None, victim, beneficiary)
+        return next((answer for answer in answers if answer is not None), None)
 
     def protected_pods(self, victim: Gang, beneficiary: Beneficiary) -> frozenset[PodUid]:
         """The pods of the victim that some plugin protects from the beneficiary."""
-        everything = frozenset(pod.uid for pod in victim.members)
-        answers = [
-            self._ask(plugin, "protected_pods", everything, victim, beneficiary, view)
-            for plugin, view in self._protected_pods
-        ]
+        answers = self._ask_policies("protected_pods", lambda _: _pods_of([victim]), victim, beneficiary)
         return frozenset[PodUid]().union(*answers)
 
     def queue_eviction_limits(self, beneficiary: Beneficiary) -> list[QueueEvictionLimit]:
         """The limits of all plugins on evictions from queues for the beneficiary."""
-        found: list[QueueEvictionLimit] = []
-        for plugin, view in self._with("queue_eviction_limits"):
-            try:
-                found += plugin.queue_eviction_limits(beneficiary, view)
-            except Exception as error:
-                self.errors.record(plugin, "queue_eviction_limits", error)
-                found += [QueueEvictionLimit(queue.name, amounts={PODS: 0}) for queue in view.queues]
-        return found
+        answers = self._ask_policies("queue_limits", self._no_queue, beneficiary)
+        return [limit for limits in answers for limit in limits]
+
+    def _no_queue(self, message: str) -> tuple[QueueEvictionLimit, ...]:
+        return tuple(QueueEvictionLimit(queue.name, amounts={PODS: 0}) for queue in self._view.queues)
 
     def least_evictions(self, beneficiary: Beneficiary) -> Resources:
         """The largest of the amounts that the plugins demand; without end if one of them fails."""
         found: dict[str, int] = {}
-        for plugin, view in self._with("least_evictions"):
-            for name, amount in self._ask(plugin, "least_evictions", _EVERYTHING, beneficiary, view).items():
+        for amounts in self._ask_policies("least", lambda _: _EVERYTHING, beneficiary):
+            for name, amount in amounts.items():
                 found[name] = max(found.get(name, 0), amount)
         return found
 
     def pod_eviction_limits(self) -> list[PodEvictionLimit]:
         """The limits of all plugins on evictions of pods."""
-        found: list[PodEvictionLimit] = []
-        for plugin, view in self._with("pod_eviction_limits"):
-            try:
-                found += plugin.pod_eviction_limits(view)
-            except Exception as error:
-                message = self.errors.record(plugin, "pod_eviction_limits", error)
-                pods = frozenset(pod.uid for gang in view.gangs.values() for pod in gang.members)
-                found.append(PodEvictionLimit(message, pods=pods, count=0))
-        return found
+        return [limit for limits in self._ask_policies("pod_limits", self._no_pod) for limit in limits]
+
+    def _no_pod(self, message: str) -> tuple[PodEvictionLimit, ...]:
+        return (PodEvictionLimit(message, pods=_pods_of(self._view.gangs.values()), count=0),)
 
     def protected_until(self, victim: Gang, beneficiary: Gang) -> int:
         """The time (ms) before which the victim may not be evicted for the beneficiary; 0 for none."""
-        ends = [
-            self._ask(plugin, "protected_until", NEVER, victim, beneficiary, view)
-            for plugin, view in self._protected_until
-        ]
-        return max(ends, default=0)
+        return max(self._ask_policies("protected_until", lambda _: NEVER, victim, beneficiary), default=0)
 
     def eviction_rank(self, gang: Gang) -> tuple[int, ...]:
         """The ranks of all plugins, among gangs of one priority the lowest go first."""
@@ -358,6 +368,10 @@ class Hooks:
 
 
 _LAST_GANG: Final = GangOrder(rank=LAST, key=LAST)
+
+
+def _pods_of(gangs: Iterable[Gang]) -> frozenset[PodUid]:
+    return frozenset(pod.uid for gang in gangs for pod in gang.members)
 
 
 def are_lasting(plugins: Iterable[type[Plugin]]) -> bool:

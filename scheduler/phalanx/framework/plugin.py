@@ -7,14 +7,15 @@ A class with an error that would otherwise go unnoticed is refused when it is de
 with other parameters, a coroutine, a declaration of the wrong type, or no hook at all.
 """
 
-import inspect
 from collections.abc import Hashable, Sequence
-from difflib import get_close_matches
 from typing import Any, ClassVar, Final
 
 from msgspec import Struct
 
+from phalanx.framework import class_checks
+from phalanx.framework.class_checks import methods_of
 from phalanx.framework.eligibility import NodeCost, NodeFilter
+from phalanx.framework.eviction_policy import NEVER, EvictionPolicy
 from phalanx.framework.evictions import Beneficiary, PodEvictionLimit, QueueEvictionLimit
 from phalanx.framework.pod_view import (
     Declarations,
@@ -26,17 +27,16 @@ from phalanx.framework.pod_view import (
 from phalanx.framework.view import SessionView
 from phalanx.model.api.pod_groups import PodGroupSpec
 from phalanx.model.gangs import Gang
-from phalanx.model.names import PodUid
 from phalanx.model.nodes import Node
 from phalanx.model.pods import Pod
 from phalanx.model.queues import Queue
 from phalanx.model.reasons import Objection
-from phalanx.model.resources import NONE, Resources
 from phalanx.model.rules import Rule
 
 __all__ = [
     "NEVER",
     "Beneficiary",
+    "EvictionPolicy",
     "GangOrder",
     "Key",
     "NodeCost",
@@ -51,9 +51,6 @@ __all__ = [
     "UndeclaredField",
 ]
 """All that a plugin needs of the framework, in one place."""
-
-NEVER: Final = 1 << 62
-"""Milliseconds: later than any time."""
 
 Key = Any
 """A value that compares with other keys of the same plugin; smaller is first."""
@@ -169,38 +166,9 @@ class Plugin(Declarations):
 
     # --- evictions ----------------------------------------------------------------------------------------
 
-    def may_evict(self, victim: Gang, beneficiary: Beneficiary, view: SessionView) -> bool:
-        """Whether the victim may be evicted for the beneficiary; one plugin that allows it is enough."""
-        return False
-
-    def explain_eviction(self, victim: Gang, beneficiary: Beneficiary, view: SessionView) -> str:
-        """The reason why this plugin allows the eviction, for the event of the victim."""
-        return f"plugin {self.name} allows it"
-
-    def protected_pods(self, victim: Gang, beneficiary: Beneficiary, view: SessionView) -> frozenset[PodUid]:
-        """Pods of a victim that may not be evicted for the beneficiary although others of the gang may."""
-        return frozenset()
-
-    def queue_eviction_limits(
-        self, beneficiary: Beneficiary, view: SessionView
-    ) -> tuple[QueueEvictionLimit, ...]:
-        """Limits on what may be evicted from queues for the beneficiary, over all victims together."""
-        return ()
-
-    def least_evictions(self, beneficiary: Beneficiary, view: SessionView) -> Resources:
-        """The least amounts that the victims together must free, if anything is evicted.
-
-        Asked also as if starts of the cycle were not decided, and the beneficiary requested their amounts.
-        """
-        return NONE
-
-    def pod_eviction_limits(self, view: SessionView) -> tuple[PodEvictionLimit, ...]:
-        """Limits on the number of evicted pods in total; asked once per cycle that searches victims."""
-        return ()
-
-    def protected_until(self, victim: Gang, beneficiary: Gang, view: SessionView) -> int:
-        """The time (ms) before which the beneficiary may not evict the victim; 0 for none, or NEVER."""
-        return 0
+    def eviction_policy(self, view: SessionView) -> EvictionPolicy | None:
+        """Which gangs may be evicted for others, what is protected, and limits; None to say nothing of it."""
+        return None
 
     def eviction_rank(self, gang: Gang, view: SessionView) -> int:
         """Among gangs of one priority those of lower ranks are evicted first; in the configured order."""
@@ -211,9 +179,7 @@ class Plugin(Declarations):
         return 0
 
 
-HOOKS: Final = tuple(
-    name for name, value in vars(Plugin).items() if inspect.isfunction(value) and not name.startswith("_")
-)
+HOOKS: Final = methods_of(Plugin)
 DECLARATIONS: Final = (
     "name",
     "Arguments",
@@ -228,14 +194,12 @@ DECLARATIONS: Final = (
 
 def overrides(plugin: type[Plugin], hook: str) -> bool:
     """Whether the class has a hook of its own."""
-    return getattr(plugin, hook) is not getattr(Plugin, hook)
+    return class_checks.overrides(plugin, hook, Plugin)
 
 
 def check_class(plugin: type[Plugin]) -> None:
     """Raise PluginError for a class that breaks the protocol."""
-    for base in plugin.__mro__:
-        if base not in Plugin.__mro__:
-            _check_names(plugin, base)
+    class_checks.check_methods(plugin, Plugin, noun="hook", declarations=DECLARATIONS)
     if not isinstance(getattr(plugin, "name", None), str):
         raise PluginError(f"plugin class {plugin.__qualname__}: set `name` to the name in the configuration")
     for field in ("pod_labels", "pod_annotations", "pod_group_fields", "node_annotations"):
@@ -252,20 +216,6 @@ def check_class(plugin: type[Plugin]) -> None:
     _check_arguments(plugin)
 
 
-def _check_names(plugin: type[Plugin], base: type) -> None:
-    """Check what the plugin defines, or inherits from this class."""
-    for name, value in vars(base).items():
-        if name in HOOKS:
-            _check_parameters(plugin, name, value)
-            if not overrides(plugin, name):
-                raise PluginError(
-                    f"plugin class {plugin.__qualname__}: {name} of {base.__qualname__} has no effect; name"
-                    f" {base.__qualname__} before Plugin"
-                )
-        elif not name.startswith("_") and name not in DECLARATIONS:
-            raise PluginError(f"plugin class {plugin.__qualname__}: {name} is no hook{_guess(name)}")
-
-
 def _check_arguments(plugin: type[Plugin]) -> None:
     arguments: Any = plugin.Arguments
     if arguments is None:
@@ -275,19 +225,3 @@ def _check_arguments(plugin: type[Plugin]) -> None:
         raise PluginError(
             f"plugin {plugin.name}: Arguments must be a msgspec.Struct with forbid_unknown_fields=True"
         )
-
-
-def _check_parameters(plugin: type[Plugin], hook: str, value: object) -> None:
-    expected = list(inspect.signature(getattr(Plugin, hook)).parameters)
-    found = list(inspect.signature(value).parameters) if callable(value) else []
-    if found != expected:
-        raise PluginError(
-            f"plugin class {plugin.__qualname__}: {hook} must have the parameters ({', '.join(expected)})"
-        )
-    if inspect.iscoroutinefunction(value) or inspect.isasyncgenfunction(value):
-        raise PluginError(f"plugin class {plugin.__qualname__}: {hook} must not be async")
-
-
-def _guess(name: str) -> str:
-    near = get_close_matches(name, (*HOOKS, *DECLARATIONS), n=1)
-    return f"; did you mean {near[0]}?" if near else "; other names start with an underscore"

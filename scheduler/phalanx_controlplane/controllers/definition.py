@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
-from phalanx.resources import data_dir
 
 from phalanx_controlplane.programs import Program
+from phalanx_controlplane.resources import module_dir
 
 Manifest = dict[str, Any]
 
@@ -93,7 +93,7 @@ class Controller(Struct, frozen=True, kw_only=True):
         webhooks = (self.webhooks,) if self.webhooks else ()
         return Program(
             name=self.name,
-            module=data_dir("controllers") / self.module,
+            module=module_dir("controllers") / self.module,
             cache=f"controllers/{self.name}",
             source=self.source,
             package=self.package,

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
-from phalanx.resources import data_dir
 
 from phalanx_controlplane import binaries, go_modules
 from phalanx_controlplane.go_modules import BuildFailed, Progress
 from phalanx_controlplane.nodes import cgroups, limits
+from phalanx_controlplane.resources import module_dir
 
 _KUBERNETES: Final = ("k8s.io/kubernetes/cmd/kubelet", "k8s.io/kubernetes/cmd/kubectl")
 _CONTAINERD: Final = tuple(
@@ -92,7 +92,7 @@ def find_or_build(progress: Progress) -> NodePrograms:
 
 
 def _target() -> Path:
-    modules = sorted(path.parent for path in data_dir("nodes").glob("*/go.mod"))
+    modules = sorted(path.parent for path in module_dir("nodes").glob("*/go.mod"))
     keys = [go_modules.cache_folder(module, name="nodes").name[:8] for module in modules]
     return go_modules.cache_folder(modules[0], name="nodes").with_name("-".join(keys))
 
@@ -105,7 +105,7 @@ def _found() -> NodePrograms | None:
 
 def _build(target: Path, progress: Progress) -> None:
     progress("building kubelet and containerd, once (some minutes)")
-    folder = data_dir("nodes")
+    folder = module_dir("nodes")
     kubernetes, containerd = folder / "kubernetes", folder / "containerd"
     stamp = binaries.version_stamp((kubernetes / "go.mod").read_text())
     for package in _KUBERNETES:

@@ -164,7 +164,7 @@ class PreemptionsAreValid(Check):
 
 
 def _running_below(snapshot: Snapshot, placements: Sequence[Placement]) -> dict[QueueName, list[Gang]]:
-    """The gangs that hold nodes, by queue and ancestor, with the members of these placements there."""
+    """The gangs that hold nodes, by queue and ancestor, with members of these placements on their nodes."""
     gangs = dict(snapshot.gangs)
     for placement in placements:
         gang = gangs.get(placement.gang)

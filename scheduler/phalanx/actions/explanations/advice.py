@@ -267,13 +267,17 @@ class AddNodes(Struct, frozen=True):
     where: str = ""
     """Where they are, such as " in zone z", if the gang requires a level."""
 
+    is_fewest: bool = True
+    """Whether it is proven that one less is not enough."""
+
     @property
     def text(self) -> str:
         """As an imperative. Tenants that may not see the node read what its copy must be like."""
         larger = f" with at least {formatting.needed(self.at_least)}" if self.at_least else ""
         copy = f"{named_parts.plain(self.where)} that the pods may use, with {formatting.needed(self.size)}"
         like = named_parts.like_node(f" like {self.like}{larger}", self.like, instead=copy)
-        return f"add {formatting.nodes(self.count)}{like}"
+        most = "" if self.is_fewest else "at most "
+        return f"add {most}{formatting.nodes(self.count)}{like}"
 
 
 class BePreemptible(Struct, frozen=True):

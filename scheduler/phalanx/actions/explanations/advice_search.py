@@ -203,9 +203,11 @@ class AdviceSearch:
         is_spread = any(batch.pods[0].shape.spread for batch in changed.batches)
         return self._is_empty and is_spread and self._noted(now, helps=self._trials.starts(now))
 
-    def _fits_with(self, nodes: Sequence[ChangedNode]) -> bool:
+    def _fits_with(self, nodes: Sequence[ChangedNode]) -> bool | None:
         change = Change(self._demand, is_empty=self._is_empty, nodes=nodes)
-        return self._noted(change, helps=self._trials.starts(change))
+        found = self._trials.starts(change)
+        self._noted(change, helps=found)
+        return found
 
     def _together(self, *, is_empty: bool) -> tuple[Action, ...]:
         """One action that consists of several."""
@@ -256,10 +258,10 @@ class AdviceSearch:
     def _helps(self, change: Change) -> bool:
         return self._noted(change, helps=self._trials.fits(change))
 
-    def _noted(self, change: Change, *, helps: bool) -> bool:
+    def _noted(self, change: Change, *, helps: bool | None) -> bool:
         if helps:
             self._proven = change
-        return helps
+        return bool(helps)
 
 
 class _Conflict(Struct, frozen=True):

@@ -86,7 +86,7 @@ class CombinedActions:
             yield Preemptible()
 
     def _fits(self, parts: Sequence[Part]) -> bool:
-        return self._trials.starts(self._change(parts))
+        return bool(self._trials.starts(self._change(parts)))
 
     def _change(self, parts: Sequence[Part]) -> Change:
         demand = gang_changes.unrestricted(
@@ -135,7 +135,7 @@ class CombinedActions:
         return tuple(actions)
 
     def _fewest(self, part: Copy, change: Change) -> advice.AddNodes | None:
-        def fits(nodes: Sequence[ChangedNode]) -> bool:
+        def fits(nodes: Sequence[ChangedNode]) -> bool | None:
             return self._trials.starts(replace(change, nodes=[*change.nodes, *nodes]))
 
         return next(node_changes.fewest_copies(part, self._demand, fits), None)

@@ -1,7 +1,7 @@
 """Changes of a gang that let it start: other levels, a lower minimum, other fields of its pods."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from msgspec.structs import replace
@@ -274,9 +274,12 @@ def _requesting(shape: PodShape, most: Resources) -> PodShape:
 
 
 def _with_pods(demand: Demand, gang: Gang) -> Demand:
-    """The demand for the same members of the changed gang."""
+    """The demand for the same members of the changed gang, among which it may choose as before."""
     pods = {pod.uid: pod for pod in gang.members}
-    batches = tuple(
-        replace(batch, pods=tuple(pods.get(pod.uid, pod) for pod in batch.pods)) for batch in demand.batches
-    )
-    return replace(demand, gang=gang, batches=batches)
+
+    def changed(some: Iterable[Pod]) -> tuple[Pod, ...]:
+        return tuple(pods.get(pod.uid, pod) for pod in some)
+
+    batches = tuple(replace(batch, pods=changed(batch.pods)) for batch in demand.batches)
+    choice = demand.choice and replace(demand.choice, members=changed(demand.choice.members))
+    return replace(demand, gang=gang, batches=batches, choice=choice)

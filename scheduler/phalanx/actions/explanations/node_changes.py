@@ -22,8 +22,8 @@ from phalanx.model.nodes import Node, NodeState
 from phalanx.model.resources import NONE, PODS, Resources, largest
 from phalanx.model.snapshot import Level
 
-Fits = Callable[[Sequence[ChangedNode]], bool]
-"""Whether the demand would fit with these nodes."""
+Fits = Callable[[Sequence[ChangedNode]], bool | None]
+"""Whether the demand would fit with these nodes; None if that is not known."""
 
 RETURNED_MAX: Final = 4
 """Nodes that one advice names to bring back."""
@@ -261,22 +261,25 @@ class Copy(Struct, frozen=True):
 
 def fewest_copies(copy: Copy, demand: Demand, fits: Fits, *, least: int = 1) -> Iterator[advice.AddNodes]:
     """As few as possible of these nodes, at most one for each pod. Fewer than `least` are not enough."""
-    if fits(copy.times(least)):
+    first = fits(copy.times(least))
+    if first:
         yield _added(copy, least, demand)
         return
     if least >= demand.count or not fits(copy.times(demand.count)):
         return
     too_few, enough = least, demand.count
+    is_fewest = first is False
     while enough - too_few > 1:
         middle = (too_few + enough) // 2
-        if fits(copy.times(middle)):
+        found = fits(copy.times(middle))
+        if found:
             enough = middle
         else:
-            too_few = middle
-    yield _added(copy, enough, demand)
+            too_few, is_fewest = middle, found is False
+    yield _added(copy, enough, demand, is_fewest=is_fewest)
 
 
-def _added(copy: Copy, count: int, demand: Demand) -> advice.AddNodes:
+def _added(copy: Copy, count: int, demand: Demand, *, is_fewest: bool = True) -> advice.AddNodes:
     amounts = {**copy.model.allocatable, **copy.larger}
     return advice.AddNodes(
         count=count,
@@ -284,6 +287,7 @@ def _added(copy: Copy, count: int, demand: Demand) -> advice.AddNodes:
         at_least=copy.larger,
         size={name: amounts.get(name, 0) for name in requested(demand) if name != PODS},
         where=copy.place,
+        is_fewest=is_fewest,
     )
 
 

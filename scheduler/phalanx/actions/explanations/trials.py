@@ -113,15 +113,19 @@ class Trials:
         """Whether solves are left. If not, the last trials may have failed for this reason."""
         return self._oracle.solves_left > 0
 
-    def fits(self, change: Change) -> bool:
-        """Whether the demand is proven to fit after the change."""
-        if not self._oracle.solves_left or self._problems.objects_to(change.demand.gang):
+    def fits(self, change: Change) -> bool | None:
+        """Whether the demand fits after the change; None if that is not known."""
+        if self._problems.objects_to(change.demand.gang):
             return False
-        return self._oracle.fits(feasibility_problem(self._problem(change))) is True
+        return self._oracle.fits(feasibility_problem(self._problem(change)))
 
-    def starts(self, change: Change) -> bool:
-        """Whether the demand, or one for other members or subgroups that may start, fits after the change."""
-        return self.fits(change) or start_with_others(change.demand, partial(self._place, change)) is not None
+    def starts(self, change: Change) -> bool | None:
+        """Whether the demand, or one for other members or subgroups that may start, fits after the change;
+        None if that is not known."""
+        fits = self.fits(change)
+        if fits or change.demand.choice is None:
+            return fits
+        return start_with_others(change.demand, partial(self._place, change)) is not None or None
 
     def starts_at_once(self, proven: Change) -> bool:
         """Whether a change that is proven to help the empty cluster helps now.
@@ -129,7 +133,7 @@ class Trials:
         It does without a solve if the end of all running work would change nothing.
         """
         now = replace(proven, is_empty=False)
-        return self.starts(now) or self._problems.build(now) == self._problems.build(proven)
+        return bool(self.starts(now)) or self._problems.build(now) == self._problems.build(proven)
 
     def _place(self, change: Change, demand: Demand) -> Placed | None:
         problem = self._problem(replace(change, demand=demand))

@@ -1,0 +1,50 @@
+"""The overview: gangs by state, devices, rates, the next gangs, nodes with faults, the last decisions."""
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+from phalanx.cli.verbs.views.queues import QueueRow
+from phalanx.cli.verbs.views.top import Decision
+
+from phalanx_dashboard.facts import Facts
+from phalanx_dashboard.limits import WAITING_SHOWN
+from phalanx_dashboard.pages.faults import NodeFault, node_faults
+from phalanx_dashboard.pages.gangs import GangLine, line_of
+
+
+class Overview(Struct, frozen=True, rename="camel"):
+    """The first page."""
+
+    resource: str
+    gangs: Mapping[str, int]
+    """Gangs by state."""
+    total: int | None
+    used: int | None
+    nodes: Mapping[str, int]
+    """Nodes by condition."""
+    binds_per_minute: int
+    starts_per_minute: int
+    queues: tuple[QueueRow, ...]
+    """The roots of the tree."""
+    waiting: tuple[GangLine, ...]
+    """The first waiting gangs."""
+    faults: tuple[NodeFault, ...]
+    decisions: tuple[Decision, ...]
+
+
+def overview(facts: Facts) -> Overview:
+    """The overview of a reading."""
+    frame = facts.frame
+    return Overview(
+        resource=frame.resource,
+        gangs=frame.gangs,
+        total=frame.total,
+        used=frame.used,
+        nodes=frame.nodes,
+        binds_per_minute=frame.binds_per_minute,
+        starts_per_minute=frame.starts_per_minute,
+        queues=tuple(row for row in frame.queues.queues if row.depth == 0),
+        waiting=tuple(line_of(row, frame.resource) for row in frame.waiting[:WAITING_SHOWN]),
+        faults=node_faults(facts)[:WAITING_SHOWN],
+        decisions=frame.decisions,
+    )

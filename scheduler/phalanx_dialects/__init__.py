@@ -1,0 +1,1 @@
+"""For users of other batch schedulers: `phalanx convert` writes their objects as those of Phalanx."""
