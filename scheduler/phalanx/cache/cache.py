@@ -39,16 +39,15 @@ from phalanx.model.devices.claims import AwaitedClaim
 from phalanx.model.dialects.known import WITH_OBJECTS
 from phalanx.model.dialects.queues import QUEUE_DIALECTS, QueueDialect, QueueDialectName
 from phalanx.model.gangs import Gang
-from phalanx.model.gpu_shares import pod_usage
 from phalanx.model.memory import Memory
 from phalanx.model.names import GangId, NodeName, PodUid, QueueName
 from phalanx.model.nodes import Node, NodeState, NominatedPods
-from phalanx.model.numa import is_numa_resource
 from phalanx.model.pods import AffinityTerm, Pod
 from phalanx.model.reasons import Objection
 from phalanx.model.resources import Resources
 from phalanx.model.snapshot import Snapshot
 from phalanx.model.spread_defaults import DefaultConstraint
+from phalanx.model.supplies.known import is_chosen_by_kubelet, pod_usage
 from phalanx.model.workloads.known import KNOWN, WorkloadKinds
 
 
@@ -454,13 +453,13 @@ def _age(gang: Gang) -> tuple[int, str, str, str]:
 
 
 def _only_started(before: tuple[NodeName, Resources], after: tuple[NodeName, Resources]) -> bool:
-    """Whether the pod holds the same resources, but now in a NUMA zone."""
+    """Whether the pod holds the same resources, but now in parts that the kubelet has chosen."""
     (node, pod_usage), (other, now) = before, after
     return (
         node == other
         and pod_usage != now
-        and {name: pod_usage[name] for name in pod_usage if not is_numa_resource(name)}
-        == {name: now[name] for name in now if not is_numa_resource(name)}
+        and {name: pod_usage[name] for name in pod_usage if not is_chosen_by_kubelet(name)}
+        == {name: now[name] for name in now if not is_chosen_by_kubelet(name)}
     )
 
 

@@ -12,7 +12,6 @@ from phalanx.model.dialects.kai import KAI, refused_of_pod
 from phalanx.model.dialects.known import named_groups
 from phalanx.model.dialects.task_groups import PARAMETERS, TASK_GROUPS
 from phalanx.model.dialects.yunikorn import QUEUE, TASK_GROUP, YUNIKORN, queue_of
-from phalanx.model.gpu_shares import WHOLE_DEVICE
 from phalanx.model.names import (
     ANNOTATION_GPU_MEMORY,
     ANNOTATION_GPU_SHARE,
@@ -26,6 +25,7 @@ from phalanx.model.names import (
     LABEL_SUBGROUP,
     YUNIKORN_ALLOW_PREEMPTION,
 )
+from phalanx.model.supplies.gpu_shares.devices import WHOLE_DEVICE
 from phalanx.model.workloads.known import KNOWN, WORKLOADS
 
 _FRACTION: Final = "gpu-fraction"

@@ -14,9 +14,8 @@ from phalanx.model.api import core
 from phalanx.model.api.core import Pod, PodSpec
 from phalanx.model.conversion.images import read_pod_images
 from phalanx.model.conversion.metadata import PER_POD_LABELS
-from phalanx.model.conversion.numa import read_numa_request
 from phalanx.model.conversion.pod_volumes import unnamed_claims
-from phalanx.model.conversion.requests import add_gpu_share, pod_requests, with_defaults
+from phalanx.model.conversion.requests import pod_requests, with_defaults
 from phalanx.model.conversion.selectors import (
     per_pod_labels,
     read_anti_affinity,
@@ -28,12 +27,14 @@ from phalanx.model.conversion.selectors import (
 )
 from phalanx.model.conversion.spread import read_spread, spread_labels, with_default_spread
 from phalanx.model.extended_resources import ContainerRequest, ExtendedRequests, is_extended
-from phalanx.model.gpu_shares import GPU_MEMORY, GPU_SHARE
 from phalanx.model.names import ShapeKey
 from phalanx.model.pods import NO_LABELS, PodLabels, PodShape
 from phalanx.model.resources import PODS, Resources
 from phalanx.model.spread_defaults import DefaultConstraint
+from phalanx.model.supplies.gpu_shares.devices import GPU_MEMORY, GPU_SHARE
+from phalanx.model.supplies.gpu_shares.read import add_gpu_share
 from phalanx.model.supplies.known import read_supplies, what_supplies_read
+from phalanx.model.supplies.numa.read import read_numa_request
 
 HOST_NETWORK_WITH_USERS: Final = "UserNamespacesHostNetworkSupport"
 RESTART_ALL_CONTAINERS: Final = "RestartAllContainersOnContainerExits"
