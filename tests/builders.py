@@ -29,11 +29,9 @@ from phalanx.model.api.pod_groups import RESERVED, PodGroupSpec, TopologyRequest
 from phalanx.model.decisions import Bind, CycleResult, Placement
 from phalanx.model.devices.cluster import NO_DEVICES
 from phalanx.model.gangs import Gang, GangKind, RoleSpec
-from phalanx.model.gpu_shares import GPU_MEMORY, GPU_SHARE, pod_usage, shared_devices
 from phalanx.model.memory import Memory, SeenMembers
 from phalanx.model.names import NODE_GPU_SHARING, GangId, NodeName, PodUid, QueueName, ShapeKey
 from phalanx.model.nodes import Node, NodeState, NominatedPods, Numa, Taint, ZoneLayout
-from phalanx.model.numa import NumaRequest, numa_resource
 from phalanx.model.pods import (
     AffinityTerm,
     Controller,
@@ -52,6 +50,9 @@ from phalanx.model.reasons import Objection, Reason, Verdict
 from phalanx.model.records import NO_RECORD, GangRecord, placed_members, record_kinds
 from phalanx.model.resources import CPU, GPU, MEMORY, PODS, Resources, add, fits, subtract
 from phalanx.model.snapshot import DisruptionBudget, Level, Snapshot, Topology
+from phalanx.model.supplies.gpu_shares.devices import GPU_MEMORY, GPU_SHARE, shared_devices
+from phalanx.model.supplies.known import pod_usage
+from phalanx.model.supplies.numa.zones import NumaRequest, numa_resource
 from phalanx.model.supplies.ports import Ports
 
 K = TypeVar("K")

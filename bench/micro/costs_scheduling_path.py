@@ -21,7 +21,8 @@ from phalanx.kube.binder import Binder
 from phalanx.kube.binding import BinderCallbacks
 from phalanx.kube.decode import KindDecoder
 from phalanx.model.api.core import Pod
-from phalanx.model.api.kinds import KINDS, KubeObject
+from phalanx.model.api.kinds import KINDS
+from phalanx.model.api.meta import KubeObject
 from phalanx.model.decisions import Bind
 from phalanx.model.memory import Memory
 from phalanx.model.names import NodeName, PodUid

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
-from phalanx.model.gpu_shares import WHOLE_DEVICE
+from phalanx.model.supplies.gpu_shares.devices import WHOLE_DEVICE
 from phalanx.solver.fragmentation import Flags, Integers, NodeRows, PodRows, TrialPlacement
 
 from bench.openb.shapes import Machine, Shape

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
-from phalanx.model.gpu_shares import WHOLE_DEVICE
+from phalanx.model.supplies.gpu_shares.devices import WHOLE_DEVICE
 from phalanx.solver.fragmentation import Fragmentation, Integers, TrialPlacement
 
 from bench.openb.cluster import Cluster

@@ -1,7 +1,7 @@
 """Requests of pods and capacities of nodes. Cores and devices in thousandths, memory in bytes."""
 
 from msgspec import Struct
-from phalanx.model.gpu_shares import WHOLE_DEVICE
+from phalanx.model.supplies.gpu_shares.devices import WHOLE_DEVICE
 
 
 class Shape(Struct, frozen=True, order=True):

@@ -12,7 +12,7 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
-from phalanx.model.gpu_shares import WHOLE_DEVICE
+from phalanx.model.supplies.gpu_shares.devices import WHOLE_DEVICE
 
 from bench.openb.shapes import Machine, Shape
 

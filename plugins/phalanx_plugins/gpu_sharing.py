@@ -8,10 +8,16 @@ shares are taken. For a request in bytes the label with the memory of a GPU is n
 from phalanx.framework.plugin import NodeFilter, Plugin
 from phalanx.framework.pod_view import PodView
 from phalanx.framework.view import SessionView
-from phalanx.model.gpu_shares import WHOLE_DEVICE, device_count, device_memory, requests_share, share_on_node
 from phalanx.model.names import NODE_GPU_COUNT, NODE_GPU_MEMORY, NODE_GPU_SHARING
 from phalanx.model.nodes import Node
 from phalanx.model.resources import GPU, Resources
+from phalanx.model.supplies.gpu_shares.devices import (
+    WHOLE_DEVICE,
+    device_count,
+    device_memory,
+    requests_share,
+    share_on_node,
+)
 
 
 class GpuSharing(Plugin):

@@ -8,8 +8,8 @@ from phalanx.framework.plugin import NodeFilter, Plugin
 from phalanx.framework.pod_view import PodView
 from phalanx.framework.view import SessionView
 from phalanx.model.nodes import Node
-from phalanx.model.numa import capacity_when_empty, largest_zone_request
 from phalanx.model.resources import format_amounts
+from phalanx.model.supplies.numa.zones import capacity_when_empty, largest_zone_request
 
 
 class NumaZones(Plugin):
@@ -20,7 +20,7 @@ class NumaZones(Plugin):
 
     def node_filter(self, pod: PodView, view: SessionView) -> NodeFilter | None:
         """Reject nodes whose empty zones are too small for the aligned resources of the pod."""
-        return _zone_filter(pod.shape.numa) if pod.shape.numa and view.facts.numa_layouts else None
+        return _zone_filter(pod.shape.numa) if pod.shape.numa and view.facts.open_supplies else None
 
 
 def _zone_filter(name: str) -> NodeFilter:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from phalanx.cli.exits import BadInput, Exit
 from phalanx.cli.manifests.documents import Document, parse, read_sources
 from phalanx.cli.manifests.read import kind_of
-from phalanx.model.api.kinds import Kind
+from phalanx.model.api.kind import Kind
 from phalanx.model.texts import printable
 from phalanx.model.workloads.known import WORKLOADS
 

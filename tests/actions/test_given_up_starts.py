@@ -20,12 +20,12 @@ from phalanx.framework.evictions import Beneficiary
 from phalanx.framework.session import Session
 from phalanx.model.api.pod_groups import Disruption, Recovery, RecoveryMode, Traffic
 from phalanx.model.gangs import RoleSpec
-from phalanx.model.gpu_shares import GPU_SHARE, device_name
 from phalanx.model.names import GangId, QueueName
 from phalanx.model.pods import PodShape
 from phalanx.model.queues import Backfill, Ordering
 from phalanx.model.reasons import Reason
 from phalanx.model.resources import CPU, GPU
+from phalanx.model.supplies.gpu_shares.devices import GPU_SHARE, device_name
 from phalanx.solver.answer_cache import AnswerCache
 
 from tests.actions.eviction_cases import eviction_case, regrets

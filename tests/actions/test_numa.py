@@ -7,15 +7,14 @@ from itertools import product
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from phalanx.actions.nodes.resource_projection import zone_projection
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.session import Session
 from phalanx.framework.statement import DoesNotFit
 from phalanx.model.decisions import Certificate
 from phalanx.model.names import NodeName
-from phalanx.model.numa import as_running_resource, numa_request, zone_capacity
 from phalanx.model.reasons import Reason
 from phalanx.model.resources import CPU, GPU, MEMORY, Resources, add, fits, scale, subtract
+from phalanx.model.supplies.numa.zones import as_running_resource, numa_request, zone_capacity
 
 from tests.builders import GI, Decided, Scenario, aligned, numa
 from tests.examples import holds
@@ -232,20 +231,21 @@ def test_the_linear_projection_never_exceeds_what_a_statement_accepts(
         scenario.gang(f"g{index}", 1, containers=[*map(resources, containers)])
     session = Session(scenario.snapshot(), SchedulerConfig())
     members = [gang.members[0] for gang in session.gangs.values()]
-    class_spec = zone_projection(session, members)
-    assert class_spec is not None
+    shapes = [pod.shape for pod in members]
+    (zones,) = session.facts.needed_supplies(shapes)
+    projection = zones.project(shapes)
     free: dict[str, int] = {}
     for containers, runs in held:
         name = aligned(*map(resources, containers))
         name = as_running_resource(name) if runs else name
         free[name] = free.get(name, 0) - 1
-    node = session.nodes[NodeName("n0-0")].node
-    offers, capacity = class_spec.free(node, free), zone_capacity(node, free)
+    state = session.nodes[NodeName("n0-0")]
+    offers, capacity = projection.free(state, free), zone_capacity(state.node, free)
     for counts in product(range(3), repeat=len(members)):
         asked: Resources = {}
         added: Counter[str] = Counter()
         for pod, count in zip(members, counts, strict=True):
-            asked = add(asked, scale(class_spec.request(pod), count))
+            asked = add(asked, scale(projection.request(pod.shape, {}), count))
             added[pod.shape.numa] += count
         if fits(asked, offers):
             assert capacity is not None

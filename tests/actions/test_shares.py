@@ -9,17 +9,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from phalanx.actions import joint_admission as admit
-from phalanx.actions.problems.joint_problem import with_devices
+from phalanx.actions.problems.joint_problem import with_parts
 from phalanx.actions.problems.placement import DemandPlacement, apply_placement
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.session import Session
 from phalanx.model.conversion.shapes import shape_of_requests
 from phalanx.model.decisions import Certificate
 from phalanx.model.gangs import RoleSpec
-from phalanx.model.gpu_shares import GPU_MEMORY, GPU_SHARE, UNKNOWN_DEVICE, device_name, free_devices
 from phalanx.model.names import NodeName
 from phalanx.model.queues import Flavor
 from phalanx.model.reasons import Objection, Reason
+from phalanx.model.supplies.gpu_shares.devices import (
+    GPU_MEMORY,
+    GPU_SHARE,
+    UNKNOWN_DEVICE,
+    device_name,
+    free_devices,
+)
 
 from tests.builders import GI, Decided, Scenario, demands_of
 from tests.examples import holds
@@ -264,12 +270,12 @@ def test_shares_of_several_gangs_get_devices_jointly() -> None:
         demands = demands_of(gang)
         assert not isinstance(demands, Objection)
         placings.append(DemandPlacement(demands[0], [(NodeName("x-0"), gang.members)], PROOF))
-    found = with_devices(session, placings)
+    found = with_parts(session, placings)
     assert found is not None
     for placing in found:
         apply_placement(session, placing)
     assert free_devices(session.nodes[NodeName("x-0")], session.free(NodeName("x-0"))) == (0, 0)
-    assert with_devices(session, placings) is None
+    assert with_parts(session, placings) is None
 
 
 def test_shares_of_placeholders_get_devices_jointly_with_the_others() -> None:
@@ -285,7 +291,7 @@ def test_shares_of_placeholders_get_devices_jointly_with_the_others() -> None:
         assert not isinstance(demands, Objection)
         pods = (*gang.members, *(to_come if gang.reserves else ()))
         placings.append(DemandPlacement(demands[0], [(NodeName("x-0"), pods)], PROOF))
-    found = with_devices(session, [each for each in placings if each.demand.gang.name != "small"])
+    found = with_parts(session, [each for each in placings if each.demand.gang.name != "small"])
     assert found is not None
     for placing in found:
         apply_placement(session, placing)

@@ -8,7 +8,7 @@ from phalanx.cache.cache import Cache
 from phalanx.cache.events import Applied, Assumed, Changes, Deleted
 from phalanx.cycle import Engine
 from phalanx.framework.config import SchedulerConfig
-from phalanx.model.api.kinds import KubeObject
+from phalanx.model.api.meta import KubeObject
 from phalanx.model.decisions import CycleResult
 from phalanx.model.memory import Memory
 from phalanx.model.names import GangId

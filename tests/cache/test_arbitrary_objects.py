@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from msgspec import Struct
 from phalanx.cache.cache import Cache
 from phalanx.cache.events import Applied, Deleted, Relisted
-from phalanx.model.api.kinds import DEVICE_KINDS, KINDS, QUEUE_KINDS, WATCHED_KINDS, KubeObject
+from phalanx.model.api.kinds import DEVICE_KINDS, KINDS, QUEUE_KINDS, WATCHED_KINDS
+from phalanx.model.api.meta import KubeObject
 from phalanx.model.devices.cluster import ClusterDevices
 from phalanx.model.dialects.queues import QueueDialectName
 from phalanx.model.names import (

@@ -6,10 +6,10 @@ import pytest
 from msgspec import structs
 from phalanx.cache.cache import Cache
 from phalanx.cache.events import NOTHING, Applied, Assumed, Changes, Deleted, Forgotten, Relisted
-from phalanx.model.api.kinds import KubeObject
+from phalanx.model.api.meta import KubeObject
 from phalanx.model.names import GangId, NodeName, PodUid
-from phalanx.model.numa import is_numa_resource
 from phalanx.model.pods import BindBackoff
+from phalanx.model.supplies.known import is_chosen_by_kubelet
 
 from tests.cache.world import new_cache, take_snapshot
 from tests.model.written import claim, label, named, native_pod_group, node, pod, pod_group
@@ -276,7 +276,7 @@ def test_foreign_pods_use_capacity_and_are_not_gangs() -> None:
     cache = new_cache(node("n1"), one_gpu(nodeName="n1", schedulerName="other"))
     snapshot = take_snapshot(cache)
     used = snapshot.nodes[N1].used
-    assert {name: amount for name, amount in used.items() if not is_numa_resource(name)} == {
+    assert {name: amount for name, amount in used.items() if not is_chosen_by_kubelet(name)} == {
         "nvidia.com/gpu": 1,
         "pods": 1,
     }

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from msgspec import structs
 from phalanx.cache.cache import Cache
 from phalanx.cache.events import Applied, Assumed, AwaitsDevices, Deleted, Event, Forgotten, Relisted
-from phalanx.model.api.kinds import KubeObject, kind_name
+from phalanx.model.api.kinds import kind_name
+from phalanx.model.api.meta import KubeObject
 from phalanx.model.api.node_topologies import NodeResourceTopology
 from phalanx.model.api.volcano import VolcanoPodGroup
 from phalanx.model.gangs import Gang

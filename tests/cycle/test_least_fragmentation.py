@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from phalanx.limits import AMOUNT_MAX
-from phalanx.model.gpu_shares import GPU_SHARE, device_name
 from phalanx.model.names import NodeName
 from phalanx.model.nodes import Taint
 from phalanx.model.queues import Flavor, Objective
 from phalanx.model.resources import CPU, GPU
+from phalanx.model.supplies.gpu_shares.devices import GPU_SHARE, device_name
 
 from bench.openb.cluster import Cluster, ShapeTable
 from bench.openb.policies import LookAhead

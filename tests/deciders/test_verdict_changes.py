@@ -4,7 +4,7 @@ import pickle
 
 from hypothesis import given
 from hypothesis import strategies as st
-from phalanx.deciders.verdict_changes import apply_changes, changes_of
+from phalanx.deciders.process import apply_changes, changes_of
 from phalanx.model.names import GangId
 from phalanx.model.reasons import Reason, Verdict
 

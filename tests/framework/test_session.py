@@ -9,11 +9,11 @@ from phalanx.model.api.pod_groups import Disruption
 from phalanx.model.charges import total_requests
 from phalanx.model.decisions import Certificate
 from phalanx.model.gangs import Gang
-from phalanx.model.gpu_shares import GPU_SHARE, device_name
 from phalanx.model.names import GangId, NodeName, QueueName
 from phalanx.model.pods import Device
 from phalanx.model.reasons import Reason, Verdict
 from phalanx.model.resources import CPU, GPU
+from phalanx.model.supplies.gpu_shares.devices import GPU_SHARE, device_name
 
 from tests.builders import Scenario
 
@@ -140,7 +140,7 @@ def _with_device_chosen(index: int) -> Session:
     chosen = {new.members[0].uid: Device(index=index, taken=400)}
     with session.statement() as statement:
         statement.place(
-            gang=new, assignments=[(NODE, new.members)], cause="start", certificate=PROOF, devices=chosen
+            gang=new, assignments=[(NODE, new.members)], cause="start", certificate=PROOF, parts=chosen
         )
     return session
 

@@ -106,7 +106,7 @@ def derived(session: Session) -> list[object]:
             facts.any_taint,
             facts.any_soft_taint,
             facts.largest_allocatable,
-            facts.numa_layouts,
+            [type(each) for each in facts.open_supplies],
         ),
         *(session.incomplete, session.waiting, session.ledger.amounts, session.fair_shares.capacity),
         *(shares, session.health, list(session.nodes), list(session.gangs)),

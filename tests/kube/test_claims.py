@@ -16,8 +16,7 @@ from phalanx.kube.claim_writer import ClaimWriter
 from phalanx.kube.client import Patch
 from phalanx.kube.errors import Conflict
 from phalanx.model.api import devices as api
-from phalanx.model.conversion.device_bindings import read_unbound
-from phalanx.model.conversion.devices import read_resource_claim
+from phalanx.model.conversion.devices import read_resource_claim, read_unbound
 from phalanx.model.decisions import Bind, GiveBack
 from phalanx.model.devices.claims import AllocatedDevice, Allocation, ClaimGrant
 from phalanx.model.devices.pools import Binding, NodeChoice

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 from phalanx.model.api import core
-from phalanx.model.conversion.extended_resources import read_extended
+from phalanx.model.conversion.shapes import read_extended
 from phalanx.model.extended_resources import (
     CLASS_PREFIX,
     SpecialClaim,

@@ -19,11 +19,11 @@ from phalanx.model.conversion.pods import read_pod
 from phalanx.model.conversion.queue_rules import QueueRules
 from phalanx.model.conversion.shapes import ShapeCache
 from phalanx.model.gangs import Gang, GangKind, RoleSpec
-from phalanx.model.gpu_shares import GPU_SHARE
 from phalanx.model.names import GangId, QueueName
 from phalanx.model.queues import DEFAULT, Queue
 from phalanx.model.reasons import Reason
 from phalanx.model.resources import CPU, GPU, MEMORY, PODS
+from phalanx.model.supplies.gpu_shares.devices import GPU_SHARE
 
 from tests.examples import holds
 from tests.model.written import label, pod, pod_group

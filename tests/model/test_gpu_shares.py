@@ -7,20 +7,20 @@ from phalanx.limits import POD_REQUEST_MAX, SHARED_DEVICES_MAX
 from phalanx.model.conversion.nodes import read_node
 from phalanx.model.conversion.pods import read_pod
 from phalanx.model.conversion.shapes import ShapeCache
-from phalanx.model.gpu_shares import (
+from phalanx.model.nodes import Node
+from phalanx.model.pods import Device, Pod
+from phalanx.model.resources import Resources
+from phalanx.model.supplies.gpu_shares.devices import (
     GPU_MEMORY,
     GPU_SHARE,
     UNKNOWN_DEVICE,
     WHOLE_DEVICE,
-    Share,
     assign_devices,
     incompatible_shares,
-    pod_usage,
     share_on_node,
 )
-from phalanx.model.nodes import Node
-from phalanx.model.pods import Device, Pod
-from phalanx.model.resources import Resources
+from phalanx.model.supplies.known import pod_usage
+from phalanx.model.supplies.supply import Need
 
 from tests.model.written import label, node, pod
 
@@ -237,5 +237,5 @@ def test_assign_devices(
         ([(GPU_SHARE, 1), (GPU_MEMORY, 1)], ((GPU_MEMORY, 1), (GPU_SHARE, 1))),
     ],
 )
-def test_incompatible_shares(shares: list[Share], pair: tuple[Share, Share] | None) -> None:
+def test_incompatible_shares(shares: list[Need], pair: tuple[Need, Need] | None) -> None:
     assert incompatible_shares(shares) == pair

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 from phalanx.model.api.kai import KaiPodGroup
-from phalanx.model.api.kinds import KubeObject
+from phalanx.model.api.meta import KubeObject
 from phalanx.model.conversion.cluster_objects import DEFAULT
 from phalanx.model.dialects.dialect import ReportedGang, StatusWrite
 from phalanx.model.dialects.kai import KAI

@@ -7,7 +7,8 @@ from hypothesis import HealthCheck, assume, given
 from hypothesis import strategies as st
 from phalanx.limits import NUMA_DISPLACED_MAX
 from phalanx.model.nodes import Amounts, Numa, ZoneLayout
-from phalanx.model.numa import (
+from phalanx.model.resources import CPU, GPU, Resources
+from phalanx.model.supplies.numa.zones import (
     ZoneCapacity,
     as_running_resource,
     capacity_when_empty,
@@ -17,7 +18,6 @@ from phalanx.model.numa import (
     numa_request,
     zone_requests,
 )
-from phalanx.model.resources import CPU, GPU, Resources
 
 from tests.builders import aligned, numa
 from tests.examples import holds

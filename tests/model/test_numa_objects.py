@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 from phalanx.limits import AMOUNT_MAX, NUMA_CONTAINERS_MAX, NUMA_ZONES_MAX
 from phalanx.model.api.node_topologies import NodeResourceTopology
-from phalanx.model.conversion.numa import NumaReport, read_zones
 from phalanx.model.conversion.shapes import read_shape
 from phalanx.model.nodes import Numa
-from phalanx.model.numa import numa_request
 from phalanx.model.resources import CPU, GPU, MEMORY
+from phalanx.model.supplies.numa.read import NumaReport, read_zones
+from phalanx.model.supplies.numa.zones import numa_request
 
 from tests.model.written import pod, written
 from tests.node_topologies import node_topology

@@ -10,9 +10,9 @@ from phalanx.model.api.kai import KaiQueue
 from phalanx.model.api.unknown_fields import with_unknown_fields
 from phalanx.model.api.volcano import VolcanoQueue
 from phalanx.model.dialects.queues import QUEUE_DIALECTS, MappedQueue, QueueDialectName
-from phalanx.model.gpu_shares import GPU_MEMORY, GPU_SHARE
 from phalanx.model.queues import Queue, QueueState
 from phalanx.model.reasons import Reason
+from phalanx.model.supplies.gpu_shares.devices import GPU_MEMORY, GPU_SHARE
 
 from tests.cache.world import take_snapshot
 from tests.model.written import label, named, node, other_pod_group, pod

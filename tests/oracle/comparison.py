@@ -14,7 +14,7 @@ from phalanx.cycle import decide
 from phalanx.framework.config import PluginConfig, SchedulerConfig
 from phalanx.framework.nodes.affinity import label_value
 from phalanx.framework.session import Session
-from phalanx.model.api.kinds import KubeObject
+from phalanx.model.api.meta import KubeObject
 from phalanx.model.decisions import CycleResult
 from phalanx.model.gangs import Gang
 from phalanx.model.names import NodeName

@@ -15,7 +15,7 @@ from phalanx.model.conversion.devices import (
     read_taint_rule,
 )
 from phalanx.model.conversion.nodes import read_node
-from phalanx.model.conversion.pod_devices import read_pod_claims
+from phalanx.model.conversion.pods import read_pod_claims
 from phalanx.model.devices.claims import Claim
 from phalanx.model.devices.cluster import ClusterDevices, DeviceState, grants
 from phalanx.model.devices.matching import Matcher

@@ -5,7 +5,7 @@ from typing import Any, Final
 import pytest
 from msgspec import Struct
 from phalanx.model.api import core
-from phalanx.model.conversion.node_features import required_features
+from phalanx.model.conversion.shapes import required_features
 
 from tests.oracle.clusters import POD, READY
 from tests.oracle.comparison import compare

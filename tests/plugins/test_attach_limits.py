@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 from phalanx.cache.events import Assumed
-from phalanx.model.api.kinds import KINDS, STORAGE_KINDS, KubeObject
+from phalanx.model.api.kinds import KINDS, STORAGE_KINDS
+from phalanx.model.api.meta import KubeObject
 from phalanx.model.events import Applied, Deleted
 from phalanx.model.names import LABEL_POD_GROUP
 from phalanx.model.supplies.attach_limits import ATTACH_LIMITS

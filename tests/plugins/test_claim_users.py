@@ -7,7 +7,7 @@ from phalanx.cycle import Engine
 from phalanx.deciders.port import new_cache
 from phalanx.framework.config import SchedulerConfig
 from phalanx.model.api.core import PersistentVolume, PersistentVolumeClaim
-from phalanx.model.api.kinds import KubeObject
+from phalanx.model.api.meta import KubeObject
 from phalanx.model.events import Applied, Deleted
 from phalanx.model.memory import Memory
 

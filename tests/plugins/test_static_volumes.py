@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from phalanx.cache.events import Assumed, Forgotten
 from phalanx.cycle import Engine
-from phalanx.model.api.kinds import KINDS, KubeObject
+from phalanx.model.api.kinds import KINDS
+from phalanx.model.api.meta import KubeObject
 from phalanx.model.decisions import CycleResult
 from phalanx.model.events import Applied, Deleted
 from phalanx.model.names import LABEL_POD_GROUP

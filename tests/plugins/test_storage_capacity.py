@@ -3,7 +3,8 @@
 from typing import Any
 
 import pytest
-from phalanx.model.api.kinds import KINDS, STORAGE_KINDS, KubeObject
+from phalanx.model.api.kinds import KINDS, STORAGE_KINDS
+from phalanx.model.api.meta import KubeObject
 from phalanx.model.events import Applied, Deleted
 
 from tests.model.written import named, node, pod, written

@@ -2,7 +2,8 @@
 
 import pytest
 from phalanx.clock import SystemClock
-from phalanx.model.api.kinds import KINDS, Kind
+from phalanx.model.api.kind import Kind
+from phalanx.model.api.kinds import KINDS
 from phalanx_simulator.embedded.apiserver.kinds import NATIVE_POD_GROUPS, ResourceType
 from phalanx_simulator.embedded.apiserver.requests import Request, target_of
 from phalanx_simulator.embedded.apiserver.server import ApiServer

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from phalanx.cli.static_cluster import StaticCluster, run_until_stable
 from phalanx.framework.config import SchedulerConfig
-from phalanx.model.api.kinds import KubeObject
+from phalanx.model.api.meta import KubeObject
 from phalanx.model.decisions import CycleResult
 from phalanx.model.names import API_GROUP
 from phalanx.model.resources import GPU

@@ -285,8 +285,8 @@ class _Attempts:
             return demand
         if is_elsewhere:
             answer = certified_elsewhere(self.problems, demand, answer)
-        devices = self.problems.devices(demand, assignments)
-        self._apply(DemandPlacement(demand, assignments, answer.certificate, devices))
+        parts = self.problems.parts(demand, assignments)
+        self._apply(DemandPlacement(demand, assignments, answer.certificate, parts))
         if sum(each.count for each in answer.assignments) == demand.count:
             return None
         return remaining_demand(demand, (pod for _, pods in assignments for pod in pods))

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from phalanx.actions import formatting
 from phalanx.actions.consolidation.evictions_beside_moves import is_inside_guarantee, sets_to_evict
-from phalanx.actions.consolidation.movable_gangs import MovablePool, uses_parts
+from phalanx.actions.consolidation.movable_gangs import MovablePool
 from phalanx.actions.consolidation.move_planner import CheckedMovePlan, Moved, MovePlanner
 from phalanx.actions.consolidation.moves import apart_of, kind_of
 from phalanx.actions.context import Cycle
@@ -150,7 +150,7 @@ class _Consolidation:
         ):
             return False
         shapes = [batch.pods[0].shape for batch in demand.batches]
-        if any(uses_parts(shape, self._session) for shape in shapes):
+        if self._session.facts.needed_supplies(shapes):
             return False
         if self._is_nominated(gang.id):
             return False

@@ -4,33 +4,21 @@ from collections.abc import Iterable, Sequence
 
 from phalanx.actions.limits import SHOWN_MEMBERS
 from phalanx.actions.nodes.device_projection import is_device_slot
-from phalanx.actions.nodes.resource_projection import SHARE_UNITS, is_numa_slot
 from phalanx.model import named_parts
 from phalanx.model.api.values import utc
 from phalanx.model.gangs import Gang
-from phalanx.model.gpu_shares import GPU_MEMORY, GPU_SHARE, WHOLE_DEVICE, is_device
-from phalanx.model.numa import is_numa_resource
 from phalanx.model.pods import Pod
-from phalanx.model.resources import PODS, Resources, format_amount, format_bytes
-from phalanx.model.supplies.known import offered_of, supply_of
+from phalanx.model.resources import PODS, Resources, format_amount
+from phalanx.model.supplies.known import supply_of, writer_of
 
 
 def amount(resource: str, number: int, *, up: bool = False) -> str:
     """Such as "8 nvidia.com/gpu", "1500m cpu", "12.5Gi memory"; tenths are rounded down or up."""
     if resource == PODS:
         return pods(number)
-    if resource == GPU_SHARE:
-        return f"{_devices(number)} shared GPU{'' if number == WHOLE_DEVICE else 's'}"
-    if resource == GPU_MEMORY:
-        return f"{format_bytes(number, up=up)} of GPU memory"
-    if resource.startswith(SHARE_UNITS):
-        size = resource.removeprefix(SHARE_UNITS)
-        return f"{_devices(number)} shared GPUs in units of {_devices(int(size))}"
-    if is_numa_slot(resource):
-        return f"{number} NUMA slot{'' if number == 1 else 's'}"
     if is_device_slot(resource):
         return f"{number} set{'' if number == 1 else 's'} of devices for claims"
-    if (supply := supply_of(resource)) is not None:
+    if (supply := writer_of(resource)) is not None:
         return supply.amount(resource, number, up=up)
     return format_amount(resource, number, up=up)
 
@@ -38,8 +26,7 @@ def amount(resource: str, number: int, *, up: bool = False) -> str:
 def amounts(resources: Resources) -> str:
     """All amounts but zeros, by name; the number of pods only if there is nothing else.
 
-    Amounts of single devices and NUMA zones are left out: their projections to the node are listed. Ports and
-    disks are listed without an amount.
+    Of supplies those are left out that a supply does not show. Ports and disks are listed without an amount.
     """
     shown = _nonzero(resources)
     named = {name: number for name, number in shown.items() if name != PODS} or shown
@@ -65,24 +52,12 @@ def be(texts: str) -> str:
 
 def _nonzero(resources: Resources) -> Resources:
     shown = sorted(resources.items())
-    return {name: number for name, number in shown if number and not _is_part(name, number)}
+    return {name: number for name, number in shown if number and _is_shown(name, number)}
 
 
-def _is_part(resource: str, number: int) -> bool:
-    return is_device(resource) or is_numa_resource(resource) or number < offered_of(resource)
-
-
-def share(requests: Resources) -> str:
-    """The requested share of one GPU, such as "a share of 0.25" or "20Gi of memory"."""
-    if GPU_SHARE in requests:
-        return f"a share of {_devices(requests[GPU_SHARE])}"
-    return f"{format_bytes(requests[GPU_MEMORY])} of memory"
-
-
-def _devices(thousandths: int) -> str:
-    """Such as 3 or 0.25."""
-    whole, rest = divmod(thousandths, WHOLE_DEVICE)
-    return f"{whole}.{rest:03}".rstrip("0") if rest else str(whole)
+def _is_shown(resource: str, number: int) -> bool:
+    supply = supply_of(resource)
+    return supply is None or supply.is_shown(resource, number)
 
 
 def pods(count: int) -> str:

@@ -109,8 +109,8 @@ def _placement(
         if answer is not None and sum(each.count for each in answer.assignments) == demand.count:
             assignments = assign_pods(session, demand, answer.assignments)
             if not lacks_supply(session, demand, assignments):
-                devices = problems.devices(demand, assignments)
-                found = DemandPlacement(demand, assignments, answer.certificate, devices)
+                parts = problems.parts(demand, assignments)
+                found = DemandPlacement(demand, assignments, answer.certificate, parts)
         trial.roll_back()
     return found
 

@@ -25,12 +25,12 @@ from phalanx.actions.outcome import Failure
 from phalanx.actions.problems.certificates import certified_again
 from phalanx.actions.problems.joint_problem import (
     WarmStartedProblem,
-    has_shares,
-    have_compatible_shares,
+    are_compatible,
+    chooses_parts,
     is_modelled,
     joint_problem,
     topology_of,
-    with_devices,
+    with_parts,
 )
 from phalanx.actions.problems.placement import DemandPlacement, apply_placement
 from phalanx.actions.problems.pod_assignment import assign_pods
@@ -266,16 +266,16 @@ class _JointAdmission:
         """
         session, first = self._session, rank_of(helped[0].gang, self._session)
         topologies = {topology_of(session, demand) for demand in helped} | {None}
-        are_shared = any(has_shares(demand) for demand in helped)
+        are_shared = any(map(chooses_parts, helped))
         moved = [
             index
             for index in movable
             if rank_of(placements[index].demand.gang, session) >= first
             and topology_of(session, placements[index].demand) in topologies
-            and (are_shared or not has_shares(placements[index].demand))
+            and (are_shared or not chooses_parts(placements[index].demand))
         ]
         demands = [*helped, *(placements[index].demand for index in moved)]
-        compatible = have_compatible_shares(demands)[len(helped) :]
+        compatible = are_compatible(demands)[len(helped) :]
         return [index for index, is_compatible in zip(moved, compatible, strict=True) if is_compatible]
 
     def _optional(
@@ -313,7 +313,7 @@ class _JointAdmission:
             named = [name for demand in fit if (name := topology_of(session, demand)) is not None]
             if fit:
                 one = [demand for demand in fit if topology_of(session, demand) in (None, *named[:1])]
-                compatible = have_compatible_shares(one)
+                compatible = are_compatible(one)
                 return [
                     demand for demand, is_compatible in zip(one, compatible, strict=True) if is_compatible
                 ]
@@ -338,9 +338,9 @@ class _JointAdmission:
             found.append(
                 DemandPlacement(demands[one.gang], assignments, one.placed.certificate, is_joint=True)
             )
-        placements = with_devices(session, found)
+        placements = with_parts(session, found)
         if placements is None:
-            outcome.errors.append(f"{BY}: no devices for what was admitted")
+            outcome.errors.append(f"{BY}: no parts of nodes for what was admitted")
             return []
         self._note_started(placements)
         return placements
@@ -355,14 +355,14 @@ class _JointAdmission:
         """The placements of the found and of some helped gangs with all rules; empty if none is helped.
 
         The joint model leaves rules out, so its solution is only a proposal, and its proof that there is none
-        holds with all rules too; but it counts NUMA zones with some safety. The second proposal is to place
-        the helped gangs first.
+        holds with all rules too; but it may count parts of nodes with some safety. The second proposal is to
+        place the helped gangs first.
         """
         answer = admit(joint.problem, joint.start, limits=limits)
         admitted = answer.admitted or () if isinstance(answer, JointAnswer) else ()
         self._outcome.solves[BY] += 1
         is_proven = isinstance(answer, JointAnswer) and answer.certificate.proven
-        if is_proven and not admitted and not self._session.facts.numa_layouts:
+        if is_proven and not admitted and all(each.is_exact for each in self._session.facts.open_supplies):
             return []
         steps = JointSteps(self._session, self._outcome)
         demands = [*(placement.demand for placement in found), *helped]
@@ -387,12 +387,12 @@ class _JointAdmission:
     ) -> list[DemandPlacement]:
         """The placements in the order in which they are applied: old ones in their order, then new ones.
 
-        If devices were assigned, all other placements are applied first, as when the devices were chosen.
+        If parts of nodes were assigned, all other placements are applied first, as when they were chosen.
         """
         left_out = _gangs(found) - _gangs(new) if new else set[GangId]()
         self._note_left_out([placement for placement in found if placement.demand.gang.id in left_out])
         rest = [placement for placement in placements if placement.demand.gang.id not in left_out]
-        if any(placement.devices for placement in new):
+        if any(placement.parts for placement in new):
             return [*others, *new]
         by_gang = {placement.demand.gang.id: placement for placement in new}
         kept = [by_gang.pop(placement.demand.gang.id, placement) for placement in rest]

@@ -147,8 +147,8 @@ class JointSteps:
         pods = assign_pods(self._session, demand, assignments)
         if lacks_supply(self._session, demand, pods):
             return None
-        devices = self._problems.devices(demand, pods)
-        placement = DemandPlacement(demand, pods, certificate, devices, is_joint=True)
+        parts = self._problems.parts(demand, pods)
+        placement = DemandPlacement(demand, pods, certificate, parts, is_joint=True)
         try:
             return placement, apply_placement(self._session, placement)
         except (DoesNotFit, VolumesLacking):

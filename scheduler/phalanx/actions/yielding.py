@@ -112,7 +112,7 @@ class Yielding:
     def _still_free(self, hold: CapacityHold) -> list[tuple[NodeName, tuple[Pod, ...]]]:
         """The assignments without the pods that do not fit any more; nothing of pods that share devices."""
         found = []
-        for node, pods in hold.assignments if not hold.devices else ():
+        for node, pods in hold.assignments if not hold.parts else ():
             free, stay = self._session.free(node), []
             for pod in pods:
                 if fits_on(pod.shape, free):

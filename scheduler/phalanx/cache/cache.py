@@ -39,16 +39,15 @@ from phalanx.model.devices.claims import AwaitedClaim
 from phalanx.model.dialects.known import WITH_OBJECTS
 from phalanx.model.dialects.queues import QUEUE_DIALECTS, QueueDialect, QueueDialectName
 from phalanx.model.gangs import Gang
-from phalanx.model.gpu_shares import pod_usage
 from phalanx.model.memory import Memory
 from phalanx.model.names import GangId, NodeName, PodUid, QueueName
 from phalanx.model.nodes import Node, NodeState, NominatedPods
-from phalanx.model.numa import is_numa_resource
 from phalanx.model.pods import AffinityTerm, Pod
 from phalanx.model.reasons import Objection
 from phalanx.model.resources import Resources
 from phalanx.model.snapshot import Snapshot
 from phalanx.model.spread_defaults import DefaultConstraint
+from phalanx.model.supplies.known import is_chosen_by_kubelet, pod_usage
 from phalanx.model.workloads.known import KNOWN, WorkloadKinds
 
 
@@ -86,18 +85,15 @@ class Cache:
         self._device_version = self._device_cluster_version = 0
         self._pod_annotations = tuple(sorted(set(pod_annotations)))
         self._node_annotations = tuple(sorted(set(node_annotations)))
+        pods: dict[PodUid, Pod] = {}
         self._nodes = NodeTable(self._node_annotations, with_images=with_images, state_taints=state_taints)
-        self._gangs = GangTable(
-            scheduler_name=scheduler_name, pod=lambda uid: self._pods.get(uid), kinds=workload_kinds
-        )
+        self._gangs = GangTable(scheduler_name=scheduler_name, pod=pods.get, kinds=workload_kinds)
         self._foreign = ForeignUsage(scheduler_name=scheduler_name)
         believed = None if nominating_schedulers is None else frozenset(nominating_schedulers)
         self._nominations = NominationTable(scheduler_name=scheduler_name, believed=believed)
         self._claims = ClaimTables(scheduler_name=scheduler_name, nodes=self._nodes)
         self._devices = DeviceTables(
-            scheduler_name=scheduler_name,
-            pod=lambda uid: self._pods.get(uid),
-            changed=lambda uid, log: self._pods.claims_changed(uid, log),
+            scheduler_name=scheduler_name, pod=pods.get, changed=self._claims_changed
         )
         self._cluster_objects = ClusterObjects(
             namespace_changed=self._gangs.namespace_changed,
@@ -105,6 +101,7 @@ class Cache:
             queue_dialects=queue_dialects,
         )
         self._pods = PodTable(
+            pods,
             changed=self._pod_changed,
             classes=self._cluster_objects.classes.by_name,
             annotation_keys=self._pod_annotations,
@@ -232,6 +229,9 @@ class Cache:
         self._placed_pods.replace(old, new, log)
         self._gangs.replace(old, new, log)
         self._devices.charge(old, new, log)
+
+    def _claims_changed(self, uid: PodUid, log: ChangeLog) -> None:
+        self._pods.claims_changed(uid, log)
 
     def _class_changed(self, name: str, log: ChangeLog) -> None:
         self._gangs.class_changed(name, log)
@@ -453,13 +453,13 @@ def _age(gang: Gang) -> tuple[int, str, str, str]:
 
 
 def _only_started(before: tuple[NodeName, Resources], after: tuple[NodeName, Resources]) -> bool:
-    """Whether the pod holds the same resources, but now in a NUMA zone."""
+    """Whether the pod holds the same resources, but now in parts that the kubelet has chosen."""
     (node, pod_usage), (other, now) = before, after
     return (
         node == other
         and pod_usage != now
-        and {name: pod_usage[name] for name in pod_usage if not is_numa_resource(name)}
-        == {name: now[name] for name in now if not is_numa_resource(name)}
+        and {name: pod_usage[name] for name in pod_usage if not is_chosen_by_kubelet(name)}
+        == {name: now[name] for name in now if not is_chosen_by_kubelet(name)}
     )
 
 

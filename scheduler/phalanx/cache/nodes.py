@@ -19,13 +19,13 @@ from phalanx.model.api.node_topologies import NodeResourceTopology
 from phalanx.model.api.volcano import HyperNode as ApiHyperNode
 from phalanx.model.conversion.hyper_nodes import HyperNode, HyperNodeTree, read_hyper_node
 from phalanx.model.conversion.nodes import read_node
-from phalanx.model.conversion.numa import NumaReport, read_zones
 from phalanx.model.extended_resources import is_extended
-from phalanx.model.gpu_shares import pod_usage
 from phalanx.model.names import NodeName
 from phalanx.model.nodes import READY, Amounts, Node, NodeState, Taint, TaintEffect
 from phalanx.model.pods import Pod
 from phalanx.model.resources import Resources, subtract
+from phalanx.model.supplies.known import pod_usage
+from phalanx.model.supplies.numa.read import NumaReport, read_zones
 
 _encode: Final = Encoder().encode
 

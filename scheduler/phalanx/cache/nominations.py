@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 from phalanx.cache.events import ChangeLog
 from phalanx.limits import AMOUNT_MAX, NOMINATED_PODS_NAMED_MAX
-from phalanx.model.gpu_shares import pod_usage
 from phalanx.model.names import NodeName, PodUid
 from phalanx.model.nodes import NominatedPods
 from phalanx.model.pods import Pod
 from phalanx.model.resources import Resources, sum_of
+from phalanx.model.supplies.known import pod_usage
 
 View = Mapping[NodeName, tuple[NominatedPods, ...]]
 

@@ -27,6 +27,7 @@ class PodTable:
 
     def __init__(
         self,
+        pods: dict[PodUid, Pod],
         *,
         changed: Callable[[Pod | None, Pod | None, ChangeLog], None],
         classes: Callable[[], Mapping[str, PriorityLevel]],
@@ -37,14 +38,17 @@ class PodTable:
         claim_states: Callable[[Pod], Pod],
         scheduler_name: str,
     ) -> None:
-        """`claim_states` adds the states of claims to devices to a pod."""
+        """`pods` is filled here; the tables of gangs and devices read it.
+
+        `claim_states` adds the states of claims to devices to a pod.
+        """
         self._shapes = ShapeCache(default_spread=default_spread, with_images=with_images)
         self._read = partial(read_pod, shapes=self._shapes, annotation_keys=annotation_keys, kinds=kinds)
         self._classes = classes
         self._claim_states = claim_states
         self._changed = changed
         self._terms = NamespaceTerms(scheduler_name=scheduler_name)
-        self._pods: dict[PodUid, Pod] = {}
+        self._pods = pods
         self._uids: dict[Key, PodUid] = {}
         self._versions: dict[Key, int] = {}
         self._assumed: dict[PodUid, Assumed] = {}

@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping
 from typing import Final, Generic, Protocol, TypeVar
 
 from phalanx.cache.events import ChangeLog, Relisted
-from phalanx.model.api.kinds import KINDS, KubeObject, kind_name
+from phalanx.model.api.kinds import KINDS, kind_name
+from phalanx.model.api.meta import KubeObject
 from phalanx.model.conversion.metadata import identity
 
 Key = tuple[str, str]

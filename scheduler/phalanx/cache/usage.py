@@ -8,10 +8,10 @@ from phalanx.limits import AMOUNT_MAX
 from phalanx.model.charges import charged_for
 from phalanx.model.conversion.pod_groups import GangKey, is_foreign
 from phalanx.model.gangs import Gang
-from phalanx.model.gpu_shares import pod_usage
 from phalanx.model.names import NodeName, QueueName, ShapeKey
 from phalanx.model.pods import ClaimCharge, Pod
 from phalanx.model.resources import NONE, Resources, scale
+from phalanx.model.supplies.known import pod_usage
 
 K = TypeVar("K", bound=str)
 

@@ -11,12 +11,11 @@ from typing import Final
 from msgspec import Struct
 
 from phalanx.cache.events import ChangeLog
-from phalanx.cache.foreign_members import ForeignMembers, OwnerId
 from phalanx.cache.table import Key, Table
 from phalanx.limits import OWNER_CHAIN_MAX
 from phalanx.model.api.kinds import kind_named
 from phalanx.model.api.workloads import WorkloadObject
-from phalanx.model.conversion.pod_groups import GangKey
+from phalanx.model.conversion.pod_groups import GangKey, gang_key
 from phalanx.model.conversion.workload_members import Workload
 from phalanx.model.conversion.workloads import read_workload
 from phalanx.model.gangs import GangKind
@@ -24,6 +23,62 @@ from phalanx.model.names import PodUid
 from phalanx.model.pods import Controller, Pod
 from phalanx.model.reasons import Objection, Reason
 from phalanx.model.workloads.known import POD, WorkloadKinds
+
+_OwnerId = tuple[str, str]
+"""Namespace and UID of a controller of pods."""
+
+_NONE: Final[Mapping[PodUid, Pod]] = {}
+
+
+class _ForeignMembers:
+    """Pods that name another scheduler, by controller: a role whose pods these are is not waited for."""
+
+    def __init__(self, scheduler_name: str) -> None:
+        self._scheduler_name = scheduler_name
+        self._pods: dict[_OwnerId, dict[PodUid, Pod]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._pods)
+
+    def of(self, owner: _OwnerId) -> Mapping[PodUid, Pod]:
+        """The pods of a controller."""
+        return self._pods.get(owner, _NONE)
+
+    def replace(self, old: Pod | None, new: Pod | None) -> list[tuple[str, Controller]]:
+        """A pod was added, changed or removed: the namespaces and controllers whose gang this concerns."""
+        if self._is_ours(old) and self._is_ours(new):
+            return []
+        before, after = self._controller(old), self._controller(new)
+        if before is not None and old is not None:
+            found = self._pods[old.namespace, before.uid]
+            del found[old.uid]
+            if not found:
+                del self._pods[old.namespace, before.uid]
+        if after is not None and new is not None:
+            self._pods.setdefault((new.namespace, after.uid), {})[new.uid] = new
+        if old is not None and new is not None and before == after:
+            is_same = (old.role, old.all_labels) == (new.role, new.all_labels)
+            before, after = (None, None) if is_same else (before, None)
+        ends = ((old, before), (new, after))
+        return [(pod.namespace, each) for pod, each in ends if pod is not None and each is not None]
+
+    def _is_ours(self, pod: Pod | None) -> bool:
+        return pod is None or pod.scheduler_name == self._scheduler_name
+
+    def _controller(self, pod: Pod | None) -> Controller | None:
+        if pod is None or pod.controller is None or self._is_ours(pod):
+            return None
+        return pod.controller if gang_key(pod).kind is GangKind.WORKLOAD else None
+
+    def check(self, pods: Iterable[Pod]) -> None:
+        """Assert that these are the pods of other schedulers among all pods."""
+        expected = {
+            ((pod.namespace, controller.uid), pod.uid)
+            for pod in pods
+            if (controller := self._controller(pod)) is not None
+        }
+        assert expected == {(owner, uid) for owner, found in self._pods.items() for uid in found}, "foreign"
+
 
 _NOT_YET: Final = "not listed yet"
 
@@ -72,10 +127,10 @@ class WorkloadTable:
         self._changed = changed
         self._pod = pod
         self._by_uid: dict[str, Workload] = {}
-        self._chains: dict[OwnerId, _Chain] = {}
-        self._through: dict[str, dict[OwnerId, None]] = {}
+        self._chains: dict[_OwnerId, _Chain] = {}
+        self._through: dict[str, dict[_OwnerId, None]] = {}
         self._not_listed: dict[str, str] = dict.fromkeys(kinds.by_name, _NOT_YET)
-        self._foreign = ForeignMembers(scheduler_name)
+        self._foreign = _ForeignMembers(scheduler_name)
         self._owned: dict[str, dict[str, None]] = {}
         """UIDs of workloads by the UID of their controller."""
 
@@ -170,7 +225,7 @@ class WorkloadTable:
         if new is not None and new.owner is not None:
             self._owned.setdefault(new.owner.uid, {})[uid] = None
 
-    def _follow_again(self, owner: OwnerId, log: ChangeLog) -> _Chain:
+    def _follow_again(self, owner: _OwnerId, log: ChangeLog) -> _Chain:
         before = self._chains[owner]
         chain = self._follow(owner[0], before.controller, log)
         chain.pods = before.pods
@@ -229,7 +284,7 @@ class WorkloadTable:
         for uid in chain.passes:
             self._through.setdefault(uid, {})[owner] = None
 
-    def _drop(self, owner: OwnerId) -> None:
+    def _drop(self, owner: _OwnerId) -> None:
         for uid in self._chains.pop(owner).passes:
             through = self._through[uid]
             del through[owner]
@@ -309,7 +364,7 @@ class WorkloadTable:
         """Assert that there is one chain per controller of these pods of ours, and no other, each as it is
         now. `pods`: those of all schedulers."""
         self._foreign.check(pods)
-        counts: dict[OwnerId, int] = {}
+        counts: dict[_OwnerId, int] = {}
         for namespace, controller in owners:
             owner = (namespace, controller.uid)
             counts[owner] = counts.get(owner, 0) + 1

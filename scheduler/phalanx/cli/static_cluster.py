@@ -18,7 +18,8 @@ from phalanx.framework.retry import FRESH_VICTIMS_MS
 from phalanx.limits import DECIDE_CYCLES_MAX
 from phalanx.model.api.core import Pod
 from phalanx.model.api.devices import ResourceClaim
-from phalanx.model.api.kinds import DEVICE_KINDS, KubeObject
+from phalanx.model.api.kinds import DEVICE_KINDS
+from phalanx.model.api.meta import KubeObject
 from phalanx.model.api.values import utc
 from phalanx.model.decisions import Bind, CycleResult, Evict, Placement, bind_annotations
 from phalanx.model.events import Applied, Deleted, Relisted

@@ -9,6 +9,8 @@ import contextlib
 import multiprocessing
 import pickle
 import signal
+from array import array
+from collections.abc import Sequence
 from enum import Enum
 from multiprocessing.connection import Connection
 from typing import Any, NoReturn
@@ -20,13 +22,43 @@ from phalanx.cache.events import Event
 from phalanx.clock import SystemClock
 from phalanx.cycle import Engine
 from phalanx.deciders.port import OnSteps, RecordedCycle, new_cache
-from phalanx.deciders.verdict_changes import apply_changes, changes_of
 from phalanx.framework.config import SchedulerConfig
 from phalanx.limits import DECIDER_STOP_TIMEOUT_S
 from phalanx.model.decisions import CycleResult
 from phalanx.model.memory import Memory
 from phalanx.model.reasons import Verdict
 from phalanx.model.stored_records import Records, changes_of_records, with_changes
+
+
+class VerdictChanges(Struct, frozen=True):
+    """Verdicts in order, each new or at a position among the last ones."""
+
+    new: tuple[Verdict, ...]
+    positions: bytes | None = None
+    """64-bit integers: the position of a verdict among the last ones; -1 for the next new one. None if all
+    stay the same."""
+
+
+def changes_of(before: Sequence[Verdict], verdicts: tuple[Verdict, ...]) -> VerdictChanges:
+    """The changes between the verdicts of two cycles.
+
+    Most of thousands stay the same: these are the same objects.
+    """
+    if verdicts == before:
+        return VerdictChanges(())
+    known = {id(verdict): position for position, verdict in enumerate(before)}
+    positions = [known.get(id(verdict), -1) for verdict in verdicts]
+    new = tuple([verdict for verdict, at in zip(verdicts, positions, strict=True) if at < 0])
+    return VerdictChanges(new, array("q", positions).tobytes())
+
+
+def apply_changes(before: Sequence[Verdict], changes: VerdictChanges) -> tuple[Verdict, ...]:
+    """The verdicts of the second cycle."""
+    if changes.positions is None:
+        return tuple(before)
+    positions, new = array("q"), iter(changes.new)
+    positions.frombytes(changes.positions)
+    return tuple([before[at] if at >= 0 else next(new) for at in positions])
 
 
 class _Request(Enum):

@@ -9,10 +9,10 @@ from phalanx.framework.states import GangState, PodState
 from phalanx.model.decisions import Evict, Placement
 from phalanx.model.devices.uses import DeviceUse
 from phalanx.model.gangs import Gang
-from phalanx.model.gpu_shares import NO_DEVICES, Devices
 from phalanx.model.names import GangId, NodeName, PodUid, QueueName
 from phalanx.model.pods import Pod
 from phalanx.model.resources import Resources
+from phalanx.model.supplies.supply import NO_PARTS, Parts
 
 
 class CapacityHold(Struct, frozen=True):
@@ -20,7 +20,7 @@ class CapacityHold(Struct, frozen=True):
 
     gang: Gang
     assignments: tuple[tuple[NodeName, tuple[Pod, ...]], ...]
-    devices: Devices = NO_DEVICES
+    parts: Parts = NO_PARTS
     claimed: Mapping[PodUid, tuple[DeviceUse, ...]] = {}
     """What each pod has got for its claims."""
 

@@ -9,10 +9,10 @@ from phalanx.model.api.pod_groups import DisruptionMode
 from phalanx.model.charges import charged_for
 from phalanx.model.decisions import EvictionReason
 from phalanx.model.gangs import Gang, GangKind
-from phalanx.model.gpu_shares import GPU_MEMORY, GPU_SHARE, WHOLE_DEVICE, requests_share
 from phalanx.model.names import GangId, NodeName, PodUid, QueueName
 from phalanx.model.pods import Pod
 from phalanx.model.resources import CPU, Resources
+from phalanx.model.supplies.gpu_shares.devices import GPU_MEMORY, GPU_SHARE, WHOLE_DEVICE, requests_share
 
 _REASONS: Final = frozenset({EvictionReason.PREEMPTED, EvictionReason.CONSOLIDATED})
 

@@ -4,7 +4,6 @@ All state that can change is in mappings with immutable values. A statement writ
 old ones; a rollback restores them in reverse order. Nothing is copied in advance.
 """
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
@@ -25,21 +24,12 @@ from phalanx.model.charges import have_charges, total_charges, total_requests
 from phalanx.model.decisions import Bind, Certificate, Evict, EvictionReason, Placement
 from phalanx.model.devices.uses import DeviceUse
 from phalanx.model.gangs import Gang
-from phalanx.model.gpu_shares import (
-    NO_DEVICES,
-    Devices,
-    assign_devices,
-    free_devices,
-    requests_share,
-    share_on_node,
-    total_usage,
-)
 from phalanx.model.names import NodeName, PodUid, QueueName
 from phalanx.model.nodes import NodeState
-from phalanx.model.numa import is_numa_resource, zone_capacity
 from phalanx.model.pods import Assignments, Device, Pod
 from phalanx.model.resources import NONE, Resources, add, scale, subtract
-from phalanx.model.supplies.known import offered_of
+from phalanx.model.supplies.known import offered_of, total_usage
+from phalanx.model.supplies.supply import NO_PARTS, Parts, PartsLacking
 
 _NO_CLAIMS: Final[Granted] = {}
 _NO_LABELS: Final[Mapping[str, str]] = {}
@@ -116,9 +106,9 @@ class Statement:
         domain: str = "",
         within: Mapping[str, str] = _NO_LABELS,
         node_labels: Mapping[NodeName, Mapping[str, str]] = _NO_NODE_LABELS,
-        devices: Devices = NO_DEVICES,
+        parts: Parts = NO_PARTS,
     ) -> None:
-        """Assign pods of the gang to nodes, GPU shares to devices (to these, else by best fit), and claims to
+        """Assign pods of the gang to nodes and to parts of them (to these, else the best), and claims to
         volumes that exist already.
 
         Raises DoesNotFit, IllegalTransition, or VolumesLacking.
@@ -127,15 +117,15 @@ class Statement:
         binds: list[Bind] = []
         has_volumes = any(pod.claims for _, pods in assignments for pod in pods)
         volumes = self._session.volume_supply.choose(assignments) if has_volumes else {}
-        devices = self._take(gang, assignments, devices)
+        parts = self._take(gang, assignments, parts)
         granted = self._allocate_claims(assignments)
         for node, pods in assignments:
             for pod in pods:
                 self._move_pod(pod, PodState.ALLOCATED)
-                device = devices.get(pod.uid) if devices else None
+                part = parts.get(pod.uid) if parts else None
                 chosen = volumes.get(pod.uid, ()) if volumes else ()
                 grants = granted.get(pod.uid, ())
-                binds.append(Bind(pod.uid, pod.namespace, pod.name, node, device, chosen, grants))
+                binds.append(Bind(pod.uid, pod.namespace, pod.name, node, part, chosen, grants))
         self._count_affinity(assignments)
         nodes = (*self._session.assigned_nodes(gang), *(node for node, _ in assignments))
         self._set(self._changes.assigned_nodes, gang.id, nodes)
@@ -180,24 +170,24 @@ class Statement:
         if not rest:
             self._move_gang(gang, GangState.UNTRIED)
 
-    def hold_capacity(self, *, gang: Gang, assignments: Assignments, devices: Devices = NO_DEVICES) -> None:
+    def hold_capacity(self, *, gang: Gang, assignments: Assignments, parts: Parts = NO_PARTS) -> None:
         """Hold capacity for members that do not exist yet, on nodes and in the accounts of the queue.
 
-        GPU shares are assigned as in `place`. Claims of lost members get devices as far as there are some.
+        Parts of nodes are chosen as in `place`. Claims of lost members get devices as far as there are some.
         Raises DoesNotFit.
         """
-        devices = self._take(gang, assignments, devices)
+        parts = self._take(gang, assignments, parts)
         taken = tuple((node, tuple(pods)) for node, pods in assignments)
         holds, claimed = self._changes.capacity_holds, dict[PodUid, tuple[DeviceUse, ...]]()
         for found in granted_to_lost(self._session.devices, assignments):
             self._take_devices(found)
             claimed.update(found.uses)
-        self._set(holds, len(holds), CapacityHold(gang, taken, devices, claimed))
+        self._set(holds, len(holds), CapacityHold(gang, taken, parts, claimed))
 
     def release_hold(self, hold: CapacityHold) -> None:
         """Release capacity that this cycle held for members that do not exist yet."""
         booked = {node: total_charges(pods) for node, pods in hold.assignments}
-        used = {node: total_usage(pods, hold.devices) for node, pods in hold.assignments}
+        used = {node: total_usage(pods, hold.parts) for node, pods in hold.assignments}
         self.assume_ended(queue=hold.gang.queue, used=used, booked=booked)
         self.reserve_devices(held_by(hold, self._session.devices), release=True)
         number = next(key for key, each in self._changes.capacity_holds.items() if each is hold)
@@ -314,32 +304,34 @@ class Statement:
         del self._changes.placements[placements:], self._changes.evictions[evictions:]
         del self._changes.nominated[nominated:]
 
-    def choose_devices(self, assignments: Assignments, chosen: Devices) -> Devices:
-        """Choose a device for each GPU share without `chosen` one, per node together, by best fit.
+    def choose_parts(self, assignments: Assignments, parts: Parts) -> Parts:
+        """Choose a part of its node for each pod that needs one and is not in `parts`, per node together.
 
         Nothing is taken. Raises DoesNotFit.
         """
-        devices: dict[PodUid, Device] = {}
-        sharing: dict[NodeName, list[Pod]] = {}
-        for node, pods in assignments:
-            for pod in pods:
-                if requests_share(pod.shape.requests):
-                    sharing.setdefault(node, []).append(pod)
-        for node, pods in sharing.items():
-            devices.update(self._devices_on(node, pods, chosen))
-        return devices
+        chosen: dict[PodUid, Device] = {}
+        for supply in self._session.facts.open_supplies:
+            needing: dict[NodeName, list[Pod]] = {}
+            for node, pods in assignments:
+                for pod in pods:
+                    if supply.need(pod.shape) is not None:
+                        needing.setdefault(node, []).append(pod)
+            for node, pods in needing.items():
+                state, free = self._session.nodes[node], self._session.free(node)
+                try:
+                    chosen.update(supply.take(state, free, pods, parts))
+                except PartsLacking as lacking:
+                    raise DoesNotFit(str(lacking)) from None
+        return chosen
 
-    def _take(self, gang: Gang, assignments: Assignments, chosen: Devices = NO_DEVICES) -> Devices:
-        """Take the capacity of these assignments. Returns the devices of GPU shares."""
-        devices = NO_DEVICES
+    def _take(self, gang: Gang, assignments: Assignments, parts: Parts) -> Parts:
+        """Take the capacity of these assignments. Returns the parts of nodes that the pods get."""
         loads = [total_requests(pods) for _, pods in assignments]
         taken = loads
-        if any(map(requests_share, loads)):
-            devices = self.choose_devices(assignments, chosen)
         uses_supplies = any(pod.shape.supplied for _, pods in assignments for pod in pods)
-        if devices or uses_supplies or self._session.facts.numa_layouts:
-            taken = [total_usage(pods, devices) for _, pods in assignments]
-            self._check_zones(assignments)
+        if uses_supplies or self._session.facts.open_supplies:
+            parts = self.choose_parts(assignments, parts)
+            taken = [total_usage(pods, parts) for _, pods in assignments]
         booked = self._charge(gang.queue, assignments, loads)
         for (node, pods), load, held in zip(assignments, booked, taken, strict=True):
             free = subtract(self._session.free(node), held)
@@ -347,7 +339,7 @@ class Statement:
                 raise DoesNotFit(f"node {node} has no capacity for {len(pods)} pods of {gang}")
             self._take_free(node, held)
             self._book(gang.queue, node, load)
-        return devices
+        return parts
 
     def _book(self, queue: QueueName, node: NodeName, amounts: Resources) -> None:
         for account in self._session.ledger.accounts(queue, node):
@@ -430,34 +422,6 @@ class Statement:
             ):
                 self._set(table, key, value)
 
-    def _check_zones(self, assignments: Assignments) -> None:
-        """Raise DoesNotFit if the kubelet of a node may find no NUMA zone for one of the pods."""
-        added: dict[NodeName, Counter[str]] = {}
-        for node, pods in assignments:
-            if self._session.nodes[node].node.numa is not None:
-                kinds = [pod.shape.numa for pod in pods if pod.shape.numa]
-                added.setdefault(node, Counter()).update(kinds)
-        for node, counts in added.items():
-            zones = zone_capacity(self._session.nodes[node].node, self._session.free(node))
-            if zones is not None and not zones.fits(counts):
-                raise DoesNotFit(f"the NUMA zones of node {node} have no capacity for {counts.total()} pods")
-
-    def _devices_on(self, node: NodeName, pods: Sequence[Pod], chosen: Devices) -> Devices:
-        state = self._session.nodes[node]
-        left = list(free_devices(state, self._session.free(node)))
-        devices = {pod.uid: chosen[pod.uid] for pod in pods if pod.uid in chosen}
-        for device in devices.values():
-            left[device.index] -= device.taken
-        is_over = any(left[device.index] < 0 for device in devices.values())
-        others = [pod for pod in pods if pod.uid not in chosen]
-        sizes = [share_on_node(pod.shape.requests, state.node.allocatable) for pod in others]
-        indices = assign_devices(sizes, left)
-        if indices is None or is_over:
-            raise DoesNotFit(f"the GPUs of node {node} have no capacity for {len(pods)} shares")
-        for pod, index, size in zip(others, indices, sizes, strict=True):
-            devices[pod.uid] = Device(index=index, taken=size)
-        return devices
-
     def _move_pod(self, pod: Pod, after: PodState) -> None:
         check_pod_transition(pod, self._session.pod_state(pod), after)
         self._set(self._changes.pods, pod.uid, after)
@@ -472,5 +436,5 @@ class Statement:
 
 
 def _is_short(resource: str, free: int) -> bool:
-    """Whether a negative amount is too little: nodes list neither NUMA zones nor supplies."""
-    return not is_numa_resource(resource) and free + offered_of(resource) < 0
+    """Whether a negative amount is too little: nodes do not list supplies."""
+    return free + offered_of(resource) < 0

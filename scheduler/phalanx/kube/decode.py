@@ -18,10 +18,11 @@ from msgspec.structs import replace
 
 from phalanx.kube.errors import ApiError, error_of_status
 from phalanx.limits import QUANTITY_LENGTH_MAX
-from phalanx.model.api.kinds import Kind, KubeObject
+from phalanx.model.api.kind import Kind
 from phalanx.model.api.meta import (
     ApiStruct,
     BookmarkObject,
+    KubeObject,
     ListMeta,
     ObjectList,
     Status,

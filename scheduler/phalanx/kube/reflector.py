@@ -28,7 +28,8 @@ from phalanx.kube.errors import (
 from phalanx.kube.flow_control import Backoff
 from phalanx.kube.garbage_collection import GarbageCollection
 from phalanx.limits import OPTIONAL_KIND_RETRY_S, WATCH_SECONDS_MIN
-from phalanx.model.api.kinds import Kind, KubeObject
+from phalanx.model.api.kind import Kind
+from phalanx.model.api.meta import KubeObject
 from phalanx.model.events import Applied, Deleted, NotListed, Relisted
 from phalanx.observe.ports import WatchReports
 from phalanx.ports import OutcomeUnknown, RequestNotSent, Response

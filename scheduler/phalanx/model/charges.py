@@ -4,7 +4,7 @@ Devices of claims are no requests. Where they are is decided with the devices of
 for queues only. A claim that several pods use is charged once.
 """
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from phalanx.model.pods import Pod
 from phalanx.model.resources import Resources, add, scale, sum_of
@@ -44,12 +44,6 @@ def charged_for(pod: Pod) -> Resources:
 def own_charges(pod: Pod) -> Resources:
     """The devices of claims that only this pod uses."""
     return sum_of(dict(each.amounts) for each in pod.charges if not each.claim)
-
-
-def shared_charges(pods: Iterable[Pod], besides: Container[str] = ()) -> Resources:
-    """The devices of claims that several pods may use, each claim once, without the claims `besides`."""
-    claims = {each.claim: each.amounts for pod in pods for each in pod.charges if each.claim}
-    return sum_of(dict(amounts) for claim, amounts in claims.items() if claim not in besides)
 
 
 def plus_devices(amounts: Resources, pods: Iterable[Pod], counted: set[str]) -> Resources:

@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from phalanx.model.api.kinds import KubeObject
+from phalanx.model.api.meta import KubeObject
 
 
 class Applied(Struct, frozen=True):

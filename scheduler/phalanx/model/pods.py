@@ -280,7 +280,7 @@ class PodShape(Struct, frozen=True, weakref=True):
     """Preferred pod affinity and anti-affinity. A term that is written twice counts twice."""
     affinity_state: AffinityState | None = None
     numa: str = ""
-    """Resource name for what a kubelet may align to a NUMA zone (`phalanx.model.numa`); empty for nothing."""
+    """Resource name for what a kubelet may align to a NUMA zone (`supplies/numa`); empty for nothing."""
     supplied: tuple[tuple[str, int], ...] = field(default=(), name="host_ports")
     """What the pod uses of supplies (`phalanx.model.supplies`), by resource. Within a session also what it
     uses of volumes."""

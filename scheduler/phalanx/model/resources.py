@@ -1,8 +1,8 @@
 """Amounts of resources as integers, and operations on them.
 
 Units: `cpu` in thousandths of a core; `memory`, `ephemeral-storage` and `hugepages-*` in bytes; `pods` and
-extended resources in whole devices; for parts of devices see `gpu_shares.py`. A missing resource counts as
-zero. Mappings are never changed in place.
+extended resources in whole devices; for parts of devices see `supplies/gpu_shares`. A missing resource counts
+as zero. Mappings are never changed in place.
 """
 
 import re

@@ -197,7 +197,7 @@ class Metrics:
             self.limit_hit("METRIC_SERIES_MAX")
 
     def steps_timed(self, seconds: Mapping[str, float]) -> None:
-        """See StepReports."""
+        """Report how long each step of a cycle took."""
         for step, duration in seconds.items():
             self._step_seconds.of(step).observe(duration)
 

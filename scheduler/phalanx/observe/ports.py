@@ -115,14 +115,6 @@ class StartReports(Protocol):
         ...
 
 
-class StepReports(Protocol):
-    """Reports of the steps of cycles."""
-
-    def steps_timed(self, seconds: Mapping[str, float]) -> None:
-        """Report how long each step of a cycle took."""
-        ...
-
-
 class ClusterFigures(Struct, frozen=True):
     """Sums over the cluster, computed when metrics are read."""
 

@@ -21,7 +21,8 @@ from phalanx.cache.events import (
 from phalanx.deciders.port import Decider
 from phalanx.model.api.core import Node
 from phalanx.model.api.core import Pod as ApiPod
-from phalanx.model.api.kinds import OF_STATUSES, KubeObject, kind_name
+from phalanx.model.api.kinds import OF_STATUSES, kind_name
+from phalanx.model.api.meta import KubeObject
 from phalanx.model.api.node_topologies import NodeResourceTopology
 from phalanx.model.api.pod_groups import PodGroup
 from phalanx.model.api.queues import Queue

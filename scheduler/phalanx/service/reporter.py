@@ -34,12 +34,52 @@ from phalanx.model.names import API_GROUP, GangId, PodUid, QueueName
 from phalanx.model.reasons import Category, Reason, Verdict
 from phalanx.model.workloads.job import JOB
 from phalanx.service import partial_admission, pod_group_status, queue_status
-from phalanx.service.awaited_devices import AwaitedDevices
 from phalanx.service.cluster_state import ClusterState
 from phalanx.service.gang_records import GangRecords
 from phalanx.service.pod_group_status import GangReport
 from phalanx.service.pod_messages import PodMessages
 from phalanx.service.tenant_names import TenantNames
+
+_NEXT_STEP: Final = "Wait until the driver of the device has prepared it"
+
+
+class _Waits(Struct):
+    """The placements of a gang that wait, by cycle and cause, each with what it awaits."""
+
+    texts: dict[tuple[int, str], str] = {}
+    verdict: Verdict | None = None
+
+
+class _AwaitedDevices:
+    """Which placed gangs wait until drivers have prepared their devices: remembers what was said of each."""
+
+    def __init__(self) -> None:
+        self._gangs: dict[GangId, _Waits] = {}
+
+    def verdict(self, gang: GangId) -> Verdict | None:
+        """What is said of the gang; None if it does not wait."""
+        waits = self._gangs.get(gang)
+        return waits.verdict if waits is not None else None
+
+    def note(self, placement: Placement, why: str) -> bool:
+        """Whether the placement did not wait before. `why` is empty if it does not wait any more."""
+        waits = self._gangs.setdefault(placement.gang, _Waits())
+        key = (placement.cycle, placement.cause)
+        is_new = key not in waits.texts
+        waits.texts.pop(key, None)
+        if why:
+            waits.texts[key] = why
+        if not waits.texts:
+            self.forget(placement.gang)
+            return False
+        text, reason = next(iter(waits.texts.values())), Reason.RESOURCE_CLAIM_NOT_READY
+        waits.verdict = Verdict(placement.gang, placement.group, reason, text, next_step=_NEXT_STEP)
+        return is_new and bool(why)
+
+    def forget(self, gang: GangId) -> None:
+        """The gang is gone, or is placed again."""
+        self._gangs.pop(gang, None)
+
 
 _STATUS_CONCURRENCY: Final = 8
 """Status writes in flight: a fraction of the binds."""
@@ -85,7 +125,7 @@ class Reporter:
         self._verdicts: tuple[Verdict, ...] = ()
         self._late: Mapping[GangId, LetIn] = {}
         self._taken: dict[GangId, _Taken] = {}
-        self._awaited = AwaitedDevices()
+        self._awaited = _AwaitedDevices()
         self._queues: Mapping[str, QueueReport] = {}
         self._queues_planned = False
         self._pod_messages = PodMessages(context.clock, self._report_later)

@@ -1,7 +1,8 @@
 """One scheduler from start to stop: watch the cluster, wait for leadership, decide, write, release."""
 
 import asyncio
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import structlog
@@ -23,13 +24,13 @@ from phalanx.kube.workload_suspender import WorkloadSuspender
 from phalanx.kube.writing import WriteContext
 from phalanx.limits import EVICT_STOP_GRACE_S, REPORT_FLUSH_S
 from phalanx.model.decisions import CycleResult
-from phalanx.model.names import GangId
+from phalanx.model.names import GangId, NodeName
+from phalanx.model.nodes import Node, NodeState
 from phalanx.model.reasons import Verdict
 from phalanx.model.workloads.known import workload_kinds
 from phalanx.observe.metrics import Metrics
 from phalanx.observe.ports import ClusterFigures, StartReports
 from phalanx.service.bind_confirmations import BindConfirmations
-from phalanx.service.cluster_figures import figures_of
 from phalanx.service.cluster_state import ClusterState
 from phalanx.service.config_reload import ConfigFile, ConfigReload, Reloaded
 from phalanx.service.cycle_loop import CycleLoop
@@ -165,7 +166,7 @@ class Scheduler:
 
     def _figures(self) -> ClusterFigures | None:
         """Only the leader has them, so that they are not counted twice."""
-        return figures_of(self._parts.cache, self._last_verdicts) if self.is_leading else None
+        return _figures_of(self._parts.cache, self._last_verdicts) if self.is_leading else None
 
     def configure(self, config: SchedulerConfig) -> None:
         """Use this configuration from the next cycle on; it differs in nothing that needs a restart."""
@@ -308,3 +309,50 @@ def _watcher(
         garbage_collection=parts.garbage_collection,
     )
     return ClusterWatcher(state=state, context=context, on_synced=parts.on_synced)
+
+
+def _figures_of(cache: Cache, verdicts: Iterable[Verdict]) -> ClusterFigures:
+    """The figures of the cluster as the cache has it, and of the verdicts of the last cycle.
+
+    They are computed when metrics are read, which is every some seconds, and not in cycles.
+    """
+    states = Counter({"ready": 0, "cordoned": 0, "not-ready": 0})
+    allocatable, free, whole = Counter[str](), Counter[str](), Counter[str]()
+    for name, node in cache.nodes().items():
+        state = _node_state(node)
+        states[state] += 1
+        allocatable.update(node.allocatable)
+        used = cache.node_state(NodeName(name))
+        if state == "ready" and used is not None:
+            _add_free(used, free, whole)
+    return ClusterFigures(
+        nodes=states,
+        allocatable=dict(sorted(allocatable.items())),
+        free=dict(sorted(free.items())),
+        free_on_empty_nodes=dict(sorted(whole.items())),
+        waiting=_waiting(cache, verdicts),
+    )
+
+
+def _node_state(node: Node) -> str:
+    """Whether it takes pods: ready, cordoned by somebody, or not ready."""
+    if node.unschedulable:
+        return "cordoned"
+    return "not-ready" if not node.is_ready or node.has_state_taint else "ready"
+
+
+def _add_free(state: NodeState, free: Counter[str], whole: Counter[str]) -> None:
+    for resource, amount in state.node.allocatable.items():
+        left = max(0, state.free.get(resource, 0))
+        free[resource] += left
+        whole[resource] += left if left == amount else 0
+
+
+def _waiting(cache: Cache, verdicts: Iterable[Verdict]) -> dict[tuple[str, ...], int]:
+    """A gang that is gone since the cycle is left out."""
+    gangs, counts = cache.gangs(), Counter[tuple[str, ...]]()
+    for verdict in verdicts:
+        gang = gangs.get(verdict.gang)
+        if gang is not None:
+            counts[gang.queue, verdict.reason.value] += 1
+    return dict(sorted(counts.items()))

@@ -7,7 +7,7 @@ pods are left alone.
 
 from typing import Final
 
-from phalanx.model.api.kinds import KubeObject
+from phalanx.model.api.meta import KubeObject
 from phalanx.model.api.volcano import VolcanoJob, VolcanoPodGroup
 from phalanx.model.conversion.metadata import controller_of
 from phalanx.model.dialects.volcano import PENDING

@@ -18,13 +18,11 @@ from phalanx.limits import CHECKED_NODES_KEPT
 from phalanx.model import named_parts
 from phalanx.model.decisions import Bind, Evict, EvictionReason, Placement
 from phalanx.model.gangs import NO_POD_GROUP
-from phalanx.model.gpu_shares import free_devices, pod_usage, requests_share, share_on_node
 from phalanx.model.names import NodeName, ShapeKey
 from phalanx.model.nodes import Node, NodeState
-from phalanx.model.numa import ZoneCapacity, is_numa_resource
 from phalanx.model.pods import MountedClaim, Pod, SpreadConstraint
-from phalanx.model.resources import NONE, Resources, add, subtract, sum_of
-from phalanx.model.supplies.known import offered_of, shortage
+from phalanx.model.resources import NONE, Resources, subtract, sum_of
+from phalanx.model.supplies.known import offered_of, shortage, supplies_with
 
 _SPREAD_DOMAINS_KEPT: Final = 64
 """Spread constraints whose domains are remembered for checks before binds: a few bytes per node each."""
@@ -108,6 +106,7 @@ class CachePlacementCheck:
         """Use the filter plugins of this configuration from now on."""
         self._config = config
         self._reads = declared_reads(config)
+        self._supplies = supplies_with("objection")
         self._overriders = Overriders(plugin_classes(config))
         self._rejections: dict[NodeName, tuple[Node, dict[_PodClass, _Rejection]]] = {}
 
@@ -155,10 +154,13 @@ class CachePlacementCheck:
         key = self._cache.anti_affinity_conflict(pod)
         if key:
             return f"{_titled(name)}: anti-affinity of pod {pod} by {key} is violated"
-        unusable = self._unusable_claim(pod, state.node)
-        if unusable:
-            return unusable
-        requests = pod.shape.requests
+        has_claims = pod.claims or pod.device_claims or pod.extended is not None
+        unusable = self._unusable_claim(pod, state.node) if has_claims else ""
+        return unusable or self._too_little(placement, pod, state)
+
+    def _too_little(self, placement: Placement, pod: Pod, state: NodeState) -> str | None:
+        """Of what the node has too little since the decision."""
+        name = state.node.name
         withheld = self._withheld(placement, name)
         free = subtract(state.free, withheld) if withheld else state.free
         short = self._short(pod, state.node, free)
@@ -170,9 +172,11 @@ class CachePlacementCheck:
         driver = self._cache.attach_conflict(pod) if pod.claims else ""
         if driver:
             return f"{_titled(name)} has more volumes of {driver} than its limit since the decision"
-        if not self._fits_numa_zone(placement, pod, state):
-            return f"{_titled(name)} may have no NUMA zone for pod {pod} since the decision"
-        return _device_objection(pod, state) if requests_share(requests) else None
+        for supply in self._supplies:
+            lacking = supply.objection(pod, state, lambda: self._beside(placement, name))
+            if lacking is not None:
+                return f"{lacking} since the decision"
+        return None
 
     def _short(self, pod: Pod, node: Node, free: Resources) -> list[str]:
         """The resources of which the node has less than the pod and all others there request."""
@@ -197,17 +201,10 @@ class CachePlacementCheck:
             return NONE
         return sum_of([each.amounts for each in pods if each.priority >= gang.priority])
 
-    def _fits_numa_zone(self, placement: Placement, pod: Pod, state: NodeState) -> bool:
-        """Running pods of the same placement count as assumed, because the published zones lag behind."""
-        kind, free = pod.shape.numa, state.free
-        if not kind or state.node.numa is None:
-            return True
-        for bind in placement.binds:
-            other = self._cache.pod(bind.pod) if bind.node == state.node.name else None
-            if other is not None and other.holds_node and other.shape.numa:
-                used = {name: n for name, n in pod_usage(other).items() if is_numa_resource(name)}
-                free = subtract(add(free, used), {other.shape.numa: 1})
-        return ZoneCapacity(state.node.numa, free).keeps_zone(kind)
+    def _beside(self, placement: Placement, node: NodeName) -> list[Pod]:
+        """The pods of the placement on the node."""
+        pods = [self._cache.pod(bind.pod) for bind in placement.binds if bind.node == node]
+        return [pod for pod in pods if pod is not None]
 
     def _with_fields(self, pod: Pod, placement: Placement) -> Pod:
         gang = self._cache.gang(placement.gang)
@@ -246,16 +243,6 @@ class CachePlacementCheck:
             if state is not None and not _has_labels(state.node, placement.domain_labels):
                 return f"running pod {pod} is outside the domain of the placement"
         return None
-
-
-def _device_objection(pod: Pod, state: NodeState) -> str | None:
-    device = pod.device
-    if device is None or device.taken < share_on_node(pod.shape.requests, state.node.allocatable):
-        return f"pod {pod} requests more of a GPU since the decision"
-    free = free_devices(state, state.free)
-    if device.index < len(free) and free[device.index] >= 0:
-        return None
-    return f"GPU {device.index} of {_titled(state.node.name)} has insufficient capacity since the decision"
 
 
 def _titled(node: NodeName) -> str:

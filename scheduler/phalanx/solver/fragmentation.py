@@ -25,7 +25,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from phalanx.model.gpu_shares import WHOLE_DEVICE
+from phalanx.model.supplies.gpu_shares.devices import WHOLE_DEVICE
 from phalanx.solver.limits import FRAGMENT_COST_MAX, FRAGMENT_RATIO_MAX
 
 Integers = NDArray[np.int64]

@@ -1,6 +1,7 @@
 """Pods, and the pod templates of workloads at any depth: the labels and the scheduler name of Phalanx."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from decimal import ROUND_CEILING, Decimal, InvalidOperation
 from typing import Any, Final
 
 import msgspec
@@ -12,6 +13,8 @@ from phalanx.model.dialects.known import named_groups
 from phalanx.model.dialects.task_groups import PARAMETERS, TASK_GROUPS
 from phalanx.model.dialects.yunikorn import QUEUE, TASK_GROUP, YUNIKORN, queue_of
 from phalanx.model.names import (
+    ANNOTATION_GPU_MEMORY,
+    ANNOTATION_GPU_SHARE,
     API_GROUP,
     DEFAULT_SCHEDULER_NAME,
     KAI_QUEUE_LABEL,
@@ -22,9 +25,46 @@ from phalanx.model.names import (
     LABEL_SUBGROUP,
     YUNIKORN_ALLOW_PREEMPTION,
 )
+from phalanx.model.supplies.gpu_shares.devices import WHOLE_DEVICE
 from phalanx.model.workloads.known import KNOWN, WORKLOADS
 
-from phalanx_dialects.conversion.gpu_shares import convert_shares
+_FRACTION: Final = "gpu-fraction"
+_MEMORY: Final = "gpu-memory"
+_DEVICES: Final = "gpu-fraction-num-devices"
+
+
+def _convert_shares(annotations: dict[str, Any], wrong: list[str], notes: list[str]) -> None:
+    """Replace the annotations of one share. Several devices for one pod have no counterpart."""
+    found = [key for key in (_FRACTION, _MEMORY) if key in annotations]
+    if len(found) != 1 or annotations.get(_DEVICES, "1") != "1":
+        return
+    written = str(annotations[found[0]])
+    number = _number(written)
+    share = found[0] == _FRACTION
+    if number is None or (share and number > 1):
+        expected = "a number up to 1" if share else "a number of MiB"
+        wrong.append(f"metadata.annotations[{found[0]}]: expected {expected}, found {written}")
+        return
+    if share:
+        annotations[ANNOTATION_GPU_SHARE] = str(int((number * WHOLE_DEVICE).to_integral_value(ROUND_CEILING)))
+    else:
+        annotations[ANNOTATION_GPU_MEMORY] = f"{written}Mi"
+    for key in (found[0], _DEVICES):
+        annotations.pop(key, None)
+    notes.append(
+        f"metadata.annotations[{found[0]}]: only nodes that have the label scheduling.phalanx.dev/gpu-sharing"
+        " and offer no whole GPUs give shares"
+    )
+
+
+def _number(written: str) -> Decimal | None:
+    """A number above 0."""
+    try:
+        number = Decimal(written)
+    except InvalidOperation:
+        return None
+    return number if number.is_finite() and number > 0 else None
+
 
 Object = dict[str, Any]
 
@@ -140,7 +180,7 @@ def convert_template(template: Object, wrong: list[str], notes: list[str]) -> No
     pod = read_template(template)
     groups = [(dialect, name) for dialect, name in named_groups(pod) if dialect.name != API_GROUP]
     if pod.spec.scheduler_name == KAI_SCHEDULER or any(dialect is KAI for dialect, _ in groups):
-        convert_shares((template.get("metadata") or {}).get("annotations") or {}, wrong, notes)
+        _convert_shares((template.get("metadata") or {}).get("annotations") or {}, wrong, notes)
         pod = read_template(template)
         if not groups:
             wrong += [f"{path}: has no counterpart" for path in refused_of_pod(pod)]

@@ -13,7 +13,8 @@ from phalanx.kube.connect import connect
 from phalanx.kube.reflector import Reflector, WatchContext
 from phalanx.limits import WRITE_TIMEOUT_S
 from phalanx.model.api.core import Node, Pod
-from phalanx.model.api.kinds import KINDS, KubeObject
+from phalanx.model.api.kinds import KINDS
+from phalanx.model.api.meta import KubeObject
 from phalanx.model.api.pod_groups import PodGroup
 from phalanx.model.events import Applied, Deleted, NotListed, Relisted
 from phalanx.observe.metrics import Metrics

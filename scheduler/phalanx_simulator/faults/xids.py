@@ -50,17 +50,6 @@ _APP_EXIT_CODE: Final = 134
 _EVENTS: Final = "events.events.k8s.io"
 
 
-def action_of(code: int) -> str:
-    """The action of a code.
-
-    Raises ValueError for a code that is not in the catalogue.
-    """
-    for action, codes in CODES.items():
-        if code in codes:
-            return action
-    raise ValueError(f"Xid {code} is not in the catalogue")
-
-
 def kind_of(action: str) -> str:
     """The kind of fault of an action."""
     return f"xid-{action.lower().replace('_', '-')}"

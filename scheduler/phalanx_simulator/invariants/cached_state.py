@@ -10,10 +10,10 @@ from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.memory import Memory
 from phalanx.model.names import NodeName, QueueName
 from phalanx.model.nodes import Node
-from phalanx.model.numa import is_numa_resource
 from phalanx.model.queues import DEFAULT, Queue
 from phalanx.model.resources import Resources
 from phalanx.model.snapshot import Snapshot
+from phalanx.model.supplies.known import is_chosen_by_kubelet
 
 from phalanx_simulator.embedded.store import Change, ChangeType, Key, Object
 from phalanx_simulator.faults.edits import PRIORITY_CLASSES
@@ -313,5 +313,5 @@ def of_queue(queue: Queue, true: Object) -> str:
 
 def differ(cached: Resources, true: Resources) -> bool:
     """Whether the amounts differ; NUMA zone pseudo-resources are ignored."""
-    names = [name for name in cached.keys() | true.keys() if not is_numa_resource(name)]
+    names = [name for name in cached.keys() | true.keys() if not is_chosen_by_kubelet(name)]
     return any(cached.get(name, 0) != true.get(name, 0) for name in names)

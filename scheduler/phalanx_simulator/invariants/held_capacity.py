@@ -12,13 +12,11 @@ from msgspec.structs import replace
 from phalanx.framework.charges import without_marked
 from phalanx.model.decisions import CycleResult, Placement
 from phalanx.model.gangs import Gang
-from phalanx.model.gpu_shares import pod_usage
 from phalanx.model.memory import Memory, Move, Nomination
 from phalanx.model.names import GangId, NodeName, PodUid
-from phalanx.model.numa import is_numa_resource
 from phalanx.model.resources import NONE, Resources, add, subtract, sum_of
 from phalanx.model.snapshot import Snapshot
-from phalanx.model.supplies.known import offered_of
+from phalanx.model.supplies.known import is_chosen_by_kubelet, offered_of, pod_usage
 
 from phalanx_simulator.invariants.bounds import CONVERGED_S, LOST_MEMBER_HOLD_S, NOMINATION_S, VOLUME_WAIT_S
 from phalanx_simulator.invariants.check import Check
@@ -166,7 +164,7 @@ class HeldCapacityIsRespected(Check):
     def _judge(self, placement: Placement, node: NodeName, wanted: Resources, left: Resources) -> None:
         for name, amount in wanted.items():
             has = left.get(name, 0) + offered_of(name)
-            if amount > 0 and not is_numa_resource(name) and has < amount:
+            if amount > 0 and not is_chosen_by_kubelet(name) and has < amount:
                 why = f"leaves {has} of the {amount} of {name} that are held there"
                 self.violated(placement.group, f"placed on {node}, which {why}")
                 return

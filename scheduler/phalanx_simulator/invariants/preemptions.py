@@ -12,15 +12,13 @@ from phalanx.limits import MAX_MIN_RUNTIME_DEFAULT_MS
 from phalanx.model.charges import total_requests
 from phalanx.model.decisions import CycleResult, Evict, EvictionReason, Placement
 from phalanx.model.gangs import Gang
-from phalanx.model.gpu_shares import pod_usage
 from phalanx.model.memory import Move, Nomination
 from phalanx.model.names import DEFAULT_SCHEDULER_NAME, GangId, NodeName, PodUid, QueueName
-from phalanx.model.numa import is_numa_resource
 from phalanx.model.pods import Pod
 from phalanx.model.queues import Queue
 from phalanx.model.resources import NONE, Resources, add
 from phalanx.model.snapshot import Snapshot
-from phalanx.model.supplies.known import offered_of
+from phalanx.model.supplies.known import is_chosen_by_kubelet, offered_of, pod_usage
 
 from phalanx_simulator.embedded.apiserver.selectors import label_selector
 from phalanx_simulator.embedded.store import Change, ChangeType, Key, Object
@@ -127,7 +125,8 @@ class PreemptionsAreValid(Check):
                 counted = [
                     name
                     for name in amounts
-                    if amounts[name] and not (is_numa_resource(name) or is_of_devices(name, node, snapshot))
+                    if amounts[name]
+                    and not (is_chosen_by_kubelet(name) or is_of_devices(name, node, snapshot))
                 ]
                 has = {name: capacity.get(name, 0) + offered_of(name) for name in counted}
                 if any(has[name] < taken[node].get(name, 0) for name in counted):

@@ -34,7 +34,6 @@ JOBS = "jobs.batch"
 PODS = "pods"
 NODES = "nodes"
 QUEUES = "queues.scheduling.phalanx.dev"
-TOPOLOGIES = "topologies.scheduling.phalanx.dev"
 
 
 class GangFact:

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 from phalanx.actions import formatting
 from phalanx.model.gangs import Gang
-from phalanx.model.gpu_shares import requests_share
 from phalanx.model.pods import Pod
 from phalanx.model.reasons import Objection, Reason
 from phalanx.model.resources import Resources
+from phalanx.model.supplies.known import requests_parts
 
 
 def oversized_resource(gang: Gang, largest: Resources) -> str:
@@ -36,7 +36,7 @@ def objection_to_oversized(gang: Gang, resource: str, largest: Resources) -> Obj
 
 def _exceeded(pod: Pod, largest: Mapping[str, int]) -> str:
     requests = pod.shape.requests
-    if requests_share(requests):
+    if requests_parts(requests):
         return ""
     names = [name for name, amount in requests.items() if amount > largest.get(name, 0)]
     return min(names, key=lambda name: ("/" not in name, name), default="")

@@ -19,25 +19,19 @@ from phalanx.actions.preemption.victims import usage_of_pods
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Usage
 from phalanx.model.gangs import Gang
-from phalanx.model.gpu_shares import requests_share
 from phalanx.model.names import GangId
-from phalanx.model.pods import Pod, PodPhase, PodShape
-
-
-def uses_parts(shape: PodShape, session: Session) -> bool:
-    """Whether such pods use parts of devices or NUMA zones, which the plan does not model."""
-    return requests_share(shape.requests) or bool(shape.numa and session.facts.numa_layouts)
+from phalanx.model.pods import Pod, PodPhase
 
 
 def may_be_moved(pod: Pod, gang: Gang, session: Session) -> bool:
     """Whether what is held for the next pod is all that it needs to run again.
 
-    It must be known which devices its claims can have. What a running pod requires near it, and by what it
-    is to be spread, is known only if the cache was made for it. A pod that waiting pods require near them
-    must stay. Preferences do not matter.
+    The plan does not model parts of nodes. It must be known which devices its claims can have. What a running
+    pod requires near it, and by what it is to be spread, is known only if the cache was made for it. A pod
+    that waiting pods require near them must stay. Preferences do not matter.
     """
     shape = pod.shape
-    if uses_parts(shape, session):
+    if session.facts.needed_supplies((shape,)):
         return False
     if pod.device_claims and session.devices.claims_of_next(pod, gang) is None:
         return False

@@ -25,14 +25,12 @@ from phalanx.actions.explanations.trials import Change, Trials
 from phalanx.actions.limits import ADVISED_NODES_MAX, ADVISED_PLACES_MAX
 from phalanx.actions.nodes.device_projection import is_device_slot
 from phalanx.actions.nodes.gang_constraints import constraints_of
-from phalanx.actions.nodes.resource_projection import is_numa_slot
 from phalanx.actions.problems.capacity_holders import CapacityHolder
 from phalanx.framework.session import Session
 from phalanx.model import named_parts
-from phalanx.model.gpu_shares import requests_share
 from phalanx.model.resources import Resources, add
 from phalanx.model.rules import AffinityRule, Budget, OtherTopologyDomain, SameDomain, SubgroupRule
-from phalanx.model.supplies.known import supply_of
+from phalanx.model.supplies.known import writer_of
 from phalanx.solver.infeasibility.explain import Explanation
 from phalanx.solver.infeasibility.relaxations import CAPACITY, ELIGIBILITY, NodeCapacity
 
@@ -301,10 +299,8 @@ def _conflict(session: Session, question: Question) -> _Conflict:
 
 
 def _is_fragmented(amounts: Resources) -> bool:
-    """Whether devices or NUMA zones lack the amounts; a node may have them free without helping.
+    """Whether parts of nodes lack the amounts; a node may have them free without helping.
 
     Ports have no amounts that a text could name.
     """
-    return requests_share(amounts) or any(
-        is_numa_slot(name) or supply_of(name) or is_device_slot(name) for name in amounts
-    )
+    return any(writer_of(name) or is_device_slot(name) for name in amounts)

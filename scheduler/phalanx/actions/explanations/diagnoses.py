@@ -20,7 +20,6 @@ from phalanx.framework.nodes.topology import domain_name
 from phalanx.framework.session import Session
 from phalanx.limits import SHOWN_NODES
 from phalanx.model import named_parts
-from phalanx.model.gpu_shares import requests_share
 from phalanx.model.nodes import TOPOLOGY_UNKNOWN
 from phalanx.model.reasons import NODES, Evidence, Reason
 from phalanx.model.resources import PODS, Resources, sum_of
@@ -126,7 +125,8 @@ def above_cluster(case: Case) -> Diagnosis:
     """Too large for the cluster even if it is empty."""
     too_large = _larger_than_any_node(case)
     why = _larger_than_own_nodes(case) or f"{_needed(case)} needed"
-    fit = "have guaranteed NUMA zones in" if _may_mix_zones(case) else "fit"
+    mixed = evidence.fragmented(case.demand, case.session, mixed=True)
+    fit = f"have guaranteed {mixed} in" if mixed else "fit"
     beside = _supplies_needed(case) + _devices_needed(case)
     message = too_large or f"{case.fit_of_all} {fit} the empty cluster{case.beside}; {why}{beside}"
     return Diagnosis(
@@ -158,18 +158,12 @@ def _devices_needed(case: Case) -> str:
     return f", and devices for the claims of {formatting.pods(count)}" if count else ""
 
 
-def _may_mix_zones(case: Case) -> bool:
-    """Whether pods of several sizes share NUMA zones: the projection counts only guaranteed capacity."""
-    kinds = {batch.pods[0].shape.numa for batch in case.demand.batches}
-    return len(kinds) > 1 and evidence.lacks_zones(case.demand, case.session)
-
-
 def insufficient(case: Case) -> Diagnosis:
     """Fits the empty cluster, but not the free capacity now."""
     demand, session = case.demand, case.session
     free = evidence.free_amounts(demand, session)
     missing = evidence.shortages(demand, free)
-    why = f"free capacity is fragmented across {_fragments(demand, session)}"
+    why = f"free capacity is fragmented across {evidence.fragmented(demand, session) or 'nodes'}"
     if missing:
         why = _missing(case.advice, missing)
     elif claims := evidence.devices_missing(demand, session):
@@ -210,13 +204,6 @@ def _bounds_devices(rule: Rule, case: Case) -> bool:
 
 def _limits(rule: Rule, case: Case) -> bool:
     return isinstance(rule, TopologySpreadRule) and rule.name in case.facts.conflict
-
-
-def _fragments(demand: Demand, session: Session) -> str:
-    """The units in which a pod must find all of its capacity together."""
-    if any(requests_share(batch.pods[0].shape.requests) for batch in demand.batches):
-        return "GPUs"
-    return "NUMA zones" if evidence.lacks_zones(demand, session) else "nodes"
 
 
 def breaker_open(demand: Demand, session: Session) -> Diagnosis:

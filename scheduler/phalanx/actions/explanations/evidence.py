@@ -9,19 +9,18 @@ from phalanx.actions import formatting
 from phalanx.actions.demands.demand import Batch, Demand, requested, without_affinity_terms
 from phalanx.actions.explanations.completions import Completions
 from phalanx.actions.limits import EVIDENCE_BATCHES_MAX, EVIDENCE_LINES_MAX, SHOWN_MEMBERS
-from phalanx.actions.nodes.resource_projection import numa_slots_left, volume_amounts
+from phalanx.actions.nodes.resource_projection import volume_amounts
 from phalanx.framework.session import Session
 from phalanx.limits import NOMINATED_PODS_NAMED_MAX
 from phalanx.model import named_parts
-from phalanx.model.gpu_shares import free_devices, free_share, requests_share, share_on_node
 from phalanx.model.names import NodeName
 from phalanx.model.nodes import TOPOLOGY_UNKNOWN, NominatedPods
-from phalanx.model.numa import largest_zone_request
 from phalanx.model.pods import Pod
 from phalanx.model.reasons import NODES, Evidence
-from phalanx.model.resources import NONE, PODS, Resources, fits, format_amounts, how_many_fit, sum_of
+from phalanx.model.resources import NONE, PODS, Resources, fits, sum_of
 from phalanx.model.supplies.attach_limits import ATTACH_LIMITS
 from phalanx.model.supplies.known import lacking, shortage, supply_of
+from phalanx.model.supplies.supply import OpenSupply
 
 
 class UnlabelledNodes(Struct, frozen=True):
@@ -180,11 +179,11 @@ def shortages(demand: Demand, free: Resources) -> Resources:
 def free_amounts(demand: Demand, session: Session) -> Resources:
     """The free amounts of the needed resources on all eligible nodes."""
     total = dict.fromkeys(requested(demand), 0)
-    sharing = any(requests_share(batch.pods[0].shape.requests) for batch in demand.batches)
+    supplies = session.facts.needed_supplies(batch.pods[0].shape for batch in demand.batches)
     for node in eligible_nodes(demand, session):
         free = session.free(node)
-        if sharing:
-            free = {**free, **free_share(session.nodes[node], free)}
+        for supply in supplies:
+            free = {**free, **supply.usable(session.nodes[node], free)}
         for name in total:
             amount = free.get(name, 0)
             if amount > 0:
@@ -212,23 +211,22 @@ def _too_full(batch: Batch, session: Session) -> dict[NodeName, str]:
     pod = batch.pods[0]
     rejected = session.eligibility(pod).rejected
     volumes = volume_amounts(session, [pod])
+    supplies = session.facts.needed_supplies((pod.shape,))
     causes: dict[NodeName, str] = {}
     needs = sorted(((name, need) for name, need in pod.shape.requests.items() if need > 0), key=_by_dominance)
     for node in session.nodes:
         if node not in rejected:
             free = session.free(node)
-            if requests_share(pod.shape.requests) and not _has_device(pod, session, node):
-                causes[node] = f"no GPU with {formatting.share(pod.shape.requests)} free"
-                continue
+            parts = [each.lacking(pod.shape, session.nodes[node], free) for each in supplies]
             short = next((name for name, need in needs if need > free.get(name, 0)), None)
-            if short is not None:
+            if why := next(filter(None, parts), None):
+                causes[node] = why
+            elif short is not None:
                 causes[node] = f"insufficient {short}"
             elif (resource := lacking(pod.shape, free)) is not None:
                 causes[node] = _why_lacking(resource, node, session)
             elif volumes is not None and (name := volumes.lacking(pod.shape, node)) is not None:
                 causes[node] = shortage(name)
-            elif numa_slots_left(session.nodes[node].node, free, pod.shape.numa) == 0:
-                causes[node] = f"no NUMA zone with {_zone_needs(pod, session, node)} free"
             elif why := _why_no_devices(pod, session, node):
                 causes[node] = f"no devices for its claims: {why}"
     return causes
@@ -241,15 +239,27 @@ def _why_no_devices(pod: Pod, session: Session, node: NodeName) -> str:
     return session.devices.why_none(need, session.nodes[node].node)
 
 
-def lacks_zones(demand: Demand, session: Session) -> bool:
-    """Whether NUMA alignment lets fewer pods fit some node than its amounts alone would."""
-    for batch in demand.batches:
-        pod = batch.pods[0]
+def fragmented(demand: Demand, session: Session, *, mixed: bool = False) -> str:
+    """The parts of nodes which fewer pods fit than the amounts of some node would allow, such as "GPUs".
+
+    `mixed`: only those whose count for these pods, with different needs, is not exact. Empty for none.
+    """
+    for supply in session.facts.open_supplies:
+        if (not mixed or is_mixed(supply, demand)) and _is_fragmented(supply, demand, session):
+            return supply.unit
+    return ""
+
+
+def is_mixed(supply: OpenSupply, demand: Demand) -> bool:
+    """Whether pods have different needs of a supply that does not count them together exactly."""
+    return not supply.is_exact and len({supply.need(batch.pods[0].shape) for batch in demand.batches}) > 1
+
+
+def _is_fragmented(supply: OpenSupply, demand: Demand, session: Session) -> bool:
+    for pod in [batch.pods[0] for batch in demand.batches if supply.need(batch.pods[0].shape) is not None]:
         rejected = session.eligibility(pod).rejected
-        for node, state in session.nodes.items() if session.facts.numa_layouts and pod.shape.numa else ():
-            free = session.free(node)
-            count = None if node in rejected else numa_slots_left(state.node, free, pod.shape.numa)
-            if count is not None and count < (how_many_fit(pod.shape.requests, free) or 0):
+        for name, state in session.nodes.items():
+            if name not in rejected and supply.is_fragmented(pod.shape, state, session.free(name)):
                 return True
     return False
 
@@ -298,18 +308,6 @@ def _why_lacking(resource: str, node: NodeName, session: Session) -> str:
     name = ATTACH_LIMITS.what(resource)
     limit = next((each.limit for each in session.csi_nodes.get(node, ()) if each.name == name), None)
     return f"the limit of {limit} volumes of {name} is reached"
-
-
-def _zone_needs(pod: Pod, session: Session, node: NodeName) -> str:
-    numa = session.nodes[node].node.numa
-    amounts = largest_zone_request(numa.layout, pod.shape.numa) if numa is not None else {}
-    return format_amounts(amounts or pod.shape.requests)
-
-
-def _has_device(pod: Pod, session: Session, node: NodeName) -> bool:
-    state = session.nodes[node]
-    size = share_on_node(pod.shape.requests, state.node.allocatable)
-    return any(amount >= size for amount in free_devices(state, session.free(node)))
 
 
 def _by_dominance(amount: tuple[str, int]) -> tuple[bool, str]:

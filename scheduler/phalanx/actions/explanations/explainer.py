@@ -281,11 +281,11 @@ class Explainer:
         return found
 
     def _is_estimated(self, demand: Demand) -> bool:
-        """Whether of pods with different claims or NUMA requests only those count that fit for certain."""
-        shapes = [batch.pods[0].shape for batch in demand.batches]
-        kinds = {shape.device_slot for shape in shapes}
-        zones = {shape.numa for shape in shapes if self._session.facts.numa_layouts}
-        return max(len(kinds), len(zones)) > 1
+        """Whether of pods with different claims or needs only those count that fit for certain."""
+        kinds = {batch.pods[0].shape.device_slot for batch in demand.batches}
+        return len(kinds) > 1 or any(
+            evidence.is_mixed(each, demand) for each in self._session.facts.open_supplies
+        )
 
     def _advice(self, question: Question) -> Advice:
         solves = min(ADVICE_SOLVES_MAX, ADVICE_KINDS_MAX // max(1, len(question.demand.batches)))

@@ -22,12 +22,12 @@ from phalanx.framework.session import Session
 from phalanx.model.api.pod_groups import TopologyRequest
 from phalanx.model.dialects.known import how_to_lower_minimum
 from phalanx.model.gangs import Gang, GangKind, SubgroupSpec, ancestor_chains
-from phalanx.model.gpu_shares import requests_share
 from phalanx.model.names import ShapeKey
 from phalanx.model.nodes import Taint, TaintEffect
 from phalanx.model.pods import Pod, PodShape
 from phalanx.model.reasons import Objection
 from phalanx.model.resources import Resources, largest
+from phalanx.model.supplies.known import needs_parts
 
 Fits = Callable[[Demand], bool]
 """Whether this demand, of a changed gang, would fit."""
@@ -256,11 +256,7 @@ def smaller_requests(session: Session, demand: Demand, fits: Fits) -> Iterator[A
         for name, amount in shape.requests.items()
         if amount > most.get(name, 0)
     }
-    if (
-        not above
-        or not all(above.values())
-        or any(requests_share(each.requests) or each.numa for each in shapes)
-    ):
+    if not above or not all(above.values()) or any(map(needs_parts, shapes)):
         return
 
     def change(shape: PodShape) -> PodShape:

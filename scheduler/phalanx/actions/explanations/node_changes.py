@@ -176,7 +176,7 @@ def models(session: Session, demand: Demand) -> list[Node]:
     batches = [without_affinity_terms(batch) for batch in demand.batches]
     if any(batch.pods[0].shape.device_slot for batch in batches):
         return []
-    if session.facts.numa_layouts and any(batch.pods[0].shape.numa for batch in batches):
+    if session.facts.are_estimated([batch.pods[0].shape for batch in batches]):
         return []
     eligibilities = [session.eligibility(batch.pods[0]) for batch in batches]
     names = sorted(requested(demand))

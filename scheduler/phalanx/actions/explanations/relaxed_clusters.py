@@ -20,7 +20,6 @@ from phalanx.framework.states import PodState
 from phalanx.model.charges import plus_devices
 from phalanx.model.devices.cluster import without_allocations
 from phalanx.model.gangs import Gang, ancestor_chains
-from phalanx.model.gpu_shares import pod_usage, total_usage
 from phalanx.model.memory import Memory
 from phalanx.model.names import GangId, NodeName
 from phalanx.model.nodes import NodeState
@@ -28,6 +27,7 @@ from phalanx.model.pods import Pod
 from phalanx.model.resources import NONE, Resources, add, subtract, sum_of
 from phalanx.model.rules import Budget
 from phalanx.model.snapshot import PlacedPods
+from phalanx.model.supplies.known import pod_usage, total_usage
 from phalanx.solver.engine import place
 from phalanx.solver.problem import Placed
 
@@ -208,7 +208,7 @@ class RelaxedClusters:
         held: dict[NodeName, Resources] = {}
         for hold in self._session.capacity_holds:
             for node, pods in hold.assignments:
-                held[node] = add(held.get(node, NONE), total_usage(pods, hold.devices))
+                held[node] = add(held.get(node, NONE), total_usage(pods, hold.parts))
         return held
 
     def _relaxed(self, memory: Memory, more: dict[NodeName, Resources], devices: Places) -> _Relaxed:

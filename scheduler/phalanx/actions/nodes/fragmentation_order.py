@@ -27,7 +27,11 @@ from phalanx.actions.limits import (
 from phalanx.actions.nodes.fullness import Fullness, Vector
 from phalanx.framework.session import Session
 from phalanx.limits import NODE_KINDS_MAX
-from phalanx.model.gpu_shares import (
+from phalanx.model.names import NodeName, ShapeKey
+from phalanx.model.nodes import NodeState
+from phalanx.model.pods import Device, Pod, without_affinity_state
+from phalanx.model.resources import CPU, GPU, Resources
+from phalanx.model.supplies.gpu_shares.devices import (
     GPU_MEMORY,
     GPU_SHARE,
     WHOLE_DEVICE,
@@ -36,10 +40,6 @@ from phalanx.model.gpu_shares import (
     requests_share,
     share_on_node,
 )
-from phalanx.model.names import NodeName, ShapeKey
-from phalanx.model.nodes import NodeState
-from phalanx.model.pods import Device, Pod, without_affinity_state
-from phalanx.model.resources import CPU, GPU, Resources
 from phalanx.solver.fragmentation import (
     Flags,
     Forecast,

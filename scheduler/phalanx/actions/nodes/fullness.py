@@ -1,9 +1,15 @@
 """How full nodes are, to pack small gangs onto full nodes and keep large free blocks."""
 
 from phalanx.framework.session import Session
-from phalanx.model.gpu_shares import GPU_MEMORY, GPU_SHARE, WHOLE_DEVICE, is_device, requests_share
 from phalanx.model.names import NodeName
 from phalanx.model.resources import CPU, MEMORY, Resources
+from phalanx.model.supplies.gpu_shares.devices import (
+    GPU_MEMORY,
+    GPU_SHARE,
+    WHOLE_DEVICE,
+    is_device,
+    requests_share,
+)
 
 Vector = tuple[int, ...]
 

@@ -9,11 +9,11 @@ from phalanx.actions.nodes.fragmentation_order import FragmentationOrders
 from phalanx.actions.nodes.fullness import Fullness, Vector
 from phalanx.framework.nodes.topology import Path
 from phalanx.framework.session import Session
-from phalanx.model.gpu_shares import NO_DEVICES, Devices
 from phalanx.model.names import NodeName
 from phalanx.model.pods import Assignments, Pod
 from phalanx.model.queues import Objective
 from phalanx.model.snapshot import Topology
+from phalanx.model.supplies.supply import NO_PARTS, Parts
 from phalanx.solver.domains import DomainKey, domain_key
 
 
@@ -72,10 +72,10 @@ class NodeOrders:
             self._numbered[topology.name] = _numbers(paths, len(topology.levels))
         return self._numbered[topology.name]
 
-    def devices(self, demand: Demand, assignments: Assignments) -> Devices:
-        """The devices for the GPU shares of these pods; empty if the objective chooses none."""
+    def parts(self, demand: Demand, assignments: Assignments) -> Parts:
+        """The parts of nodes for these pods; empty if the objective chooses none."""
         if objective_of(self._session, demand) is not Objective.LEAST_FRAGMENTATION:
-            return NO_DEVICES
+            return NO_PARTS
         chosen = {
             pod.uid: self._fragments.order(pod).device(node) for node, pods in assignments for pod in pods
         }

@@ -21,9 +21,9 @@ from phalanx.model.decisions import Nominate
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import Nomination
 from phalanx.model.names import NO_QUEUE, GangId, NodeName, PodUid
-from phalanx.model.numa import is_numa_resource
 from phalanx.model.pods import Assignments, Pod
 from phalanx.model.resources import NONE, Resources, subtract
+from phalanx.model.supplies.known import is_chosen_by_kubelet
 
 
 class Nominations:
@@ -165,11 +165,11 @@ def beyond(usage: Usage, held: Usage) -> dict[NodeName, Resources]:
 
 
 def _more(amounts: Resources, held: Resources) -> Resources:
-    """The excess; without NUMA zones if it has no devices, since the zone is that of the held devices."""
+    """The excess; if it has no devices, without what comes with the held devices."""
     more = {name: max(0, amount - held.get(name, 0)) for name, amount in amounts.items()}
-    devices = [amount for name, amount in more.items() if "/" in name and not is_numa_resource(name)]
+    devices = [amount for name, amount in more.items() if "/" in name]
     if devices and not any(devices):
-        return {name: 0 if is_numa_resource(name) else amount for name, amount in more.items()}
+        return {name: 0 if is_chosen_by_kubelet(name) else amount for name, amount in more.items()}
     return more
 
 

@@ -259,7 +259,7 @@ def _parts_of(placement: DemandPlacement) -> Iterator[Sequence[Pod]]:
 def _usage_of_hold(hold: CapacityHold, session: Session) -> tuple[Usage, Usage]:
     """What is held for members that do not exist yet."""
     pods = [
-        replace(pod, node=node, device=hold.devices.get(pod.uid))
+        replace(pod, node=node, device=hold.parts.get(pod.uid))
         for node, held in hold.assignments
         for pod in held
     ]

@@ -34,10 +34,11 @@ from phalanx.framework.session import Session
 from phalanx.framework.statement import Statement, Usage
 from phalanx.limits import VICTIM_DETERMINISTIC_LIMIT
 from phalanx.model.gangs import Gang
-from phalanx.model.gpu_shares import NO_DEVICES, Devices, requests_share, total_usage
 from phalanx.model.names import GangId, NodeName
 from phalanx.model.pods import Assignments, Pod
 from phalanx.model.reasons import Evidence
+from phalanx.model.supplies.known import requests_parts, total_usage
+from phalanx.model.supplies.supply import NO_PARTS, Parts
 from phalanx.solver.engine import place
 from phalanx.solver.preemption.capacity import CapacityTracker
 from phalanx.solver.preemption.engine import choose_victims
@@ -52,13 +53,13 @@ class EvictionPlan(Struct, frozen=True):
     assignments: Assignments
     proof: str
     """How good the choice is, with proven lower bounds."""
-    devices: Devices = NO_DEVICES
+    parts: Parts = NO_PARTS
 
     @property
     def usage(self) -> Usage:
-        """What the pods use per node, including devices of GPU shares and NUMA zones; and what queues are
+        """What the pods use per node, including supplies; and what queues are
         charged for their claims."""
-        used = {node: total_usage(pods, self.devices) for node, pods in self.members.items()}
+        used = {node: total_usage(pods, self.parts) for node, pods in self.members.items()}
         return with_marked_charges(used, self.assignments)
 
     @property
@@ -326,15 +327,15 @@ class VictimSearch:
     def _plan_of(
         self, demand: Demand, victims: Sequence[Victim], assignments: Assignments, proof: str
     ) -> EvictionPlan:
-        """The plan, with the devices that shares of GPUs get when the victims have terminated."""
-        if not any(requests_share(batch.pods[0].shape.requests) for batch in demand.batches):
+        """The plan, with the parts of nodes that the pods get when the victims have terminated."""
+        if not any(requests_parts(batch.pods[0].shape.requests) for batch in demand.batches):
             return EvictionPlan(tuple(victims), assignments, proof)
         with self._session.statement() as trial:
             self._assume_terminated(victims, trial)
             trial.hold_capacity(gang=demand.gang, assignments=assignments)
-            devices = self._session.capacity_holds[-1].devices
+            parts = self._session.capacity_holds[-1].parts
             trial.roll_back()
-        return EvictionPlan(tuple(victims), assignments, proof, devices)
+        return EvictionPlan(tuple(victims), assignments, proof, parts)
 
     def _assignments(self, demand: Demand, victims: Sequence[Victim]) -> Assignments | None:
         """The assignments of the whole demand when these have terminated; None if it does not fit."""

@@ -23,7 +23,6 @@ from phalanx.framework.statement import Statement, Usage
 from phalanx.framework.states import PodState
 from phalanx.model.api.pod_groups import DisruptionMode
 from phalanx.model.gangs import Gang
-from phalanx.model.gpu_shares import requests_share
 from phalanx.model.names import GangId, NodeName, PodUid, QueueName
 from phalanx.model.pods import Pod
 from phalanx.model.resources import Resources
@@ -248,9 +247,8 @@ def usage_of_pods(pods: Sequence[Pod], session: Session) -> tuple[Usage, Usage]:
     """What the pods use on nodes, and the part of it that is charged to their queue."""
     assigned = [AssignedPod(pod, pod.node, pod.device) for pod in pods if pod.node is not None]
     booked = usage_of([each for each in assigned if _is_ours(each.pod, session)])
-    plain = not session.facts.numa_layouts and not any(
-        each.pod.shape.supplied or each.pod.charges or requests_share(each.pod.shape.requests)
-        for each in assigned
+    plain = not session.facts.needed_supplies(each.pod.shape for each in assigned) and not any(
+        each.pod.shape.supplied or each.pod.charges for each in assigned
     )
     if plain and all(_is_ours(each.pod, session) for each in assigned):
         return booked, booked

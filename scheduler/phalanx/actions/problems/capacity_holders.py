@@ -15,10 +15,10 @@ from phalanx.framework.statement import Usage
 from phalanx.model.charges import have_charges, plus_devices, total_charges
 from phalanx.model.decisions import Bind
 from phalanx.model.gangs import Gang, GangKind
-from phalanx.model.gpu_shares import is_node_part, requests_share, shape_usage, total_usage
 from phalanx.model.names import GangId, NodeName, PodUid, QueueName, ShapeKey
 from phalanx.model.pods import Device, Pod, PodPhase, PodShape
 from phalanx.model.resources import CPU, NONE, Resources, add, scale, sum_of
+from phalanx.model.supplies.known import shape_usage, supply_of, total_usage
 
 _NO_QUEUE: Final = QueueName("")
 
@@ -120,9 +120,8 @@ def _holder(
     booked = usage_of(ours)
     plain = (
         len(ours) == len(holding)
-        and not session.facts.numa_layouts
-        and not any(map(requests_share, booked.values()))
-        and not any(assigned.pod.shape.supplied or assigned.pod.charges for assigned in holding)
+        and not any(each.pod.shape.supplied or each.pod.charges for each in holding)
+        and not session.facts.needed_supplies(each.pod.shape for each in holding)
     )
     used = booked if plain else usage_of(holding, with_devices=True)
     if holds and plain:
@@ -130,7 +129,7 @@ def _holder(
     for hold in holds:
         for node, pods in hold.assignments:
             booked[node] = add(booked.get(node, NONE), total_charges(pods))
-            used[node] = add(used.get(node, NONE), total_usage(pods, hold.devices))
+            used[node] = add(used.get(node, NONE), total_usage(pods, hold.parts))
     what = "pod" if gang.kind is GangKind.POD else "gang"
     gone = bool(holding) and all(assigned.pod.deleting for assigned in holding)
     made = _made(f"{what} {gang}", gang.id, gang.queue, used, booked, kinds, is_terminating=gone)
@@ -180,8 +179,7 @@ def assigned_pods(pods: Iterable[Pod]) -> list[AssignedPod]:
 
 
 def usage_of(assigned: Sequence[AssignedPod], *, with_devices: bool = False) -> dict[NodeName, Resources]:
-    """What queues are charged for these pods on each node; else what they use of it, with devices of GPU
-    shares, NUMA zones and ports."""
+    """What queues are charged for these pods on each node; else what they use of it, with supplies."""
     has_charges = not with_devices and have_charges(each.pod for each in assigned)
     if len(assigned) == 1 and not with_devices and not has_charges:
         return {assigned[0].node: assigned[0].pod.shape.requests}
@@ -203,15 +201,15 @@ def usage_of(assigned: Sequence[AssignedPod], *, with_devices: bool = False) -> 
 
 
 def usage_with_charges(assigned: Sequence[AssignedPod]) -> Usage:
-    """The usage of nodes with devices, zones and ports, and with the devices of claims as marked amounts."""
+    """The usage of nodes with supplies, and with the devices of claims as marked amounts."""
     pods = [(each.node, (each.pod,)) for each in assigned]
     return with_marked_charges(usage_of(assigned, with_devices=True), pods)
 
 
 def charged(usage: Usage) -> Usage:
-    """The usage without single devices, NUMA zones and ports, which queues are not charged for."""
+    """The usage without supplies, which queues are not charged for."""
     return {
-        node: marked_as_charged({name: each for name, each in amounts.items() if not is_node_part(name)})
+        node: marked_as_charged({name: each for name, each in amounts.items() if supply_of(name) is None})
         for node, amounts in usage.items()
     }
 

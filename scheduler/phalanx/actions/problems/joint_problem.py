@@ -25,12 +25,13 @@ from phalanx.framework.device_supply import is_about_devices
 from phalanx.framework.session import Session
 from phalanx.framework.statement import DoesNotFit
 from phalanx.model.charges import total_requests
-from phalanx.model.gpu_shares import NO_DEVICES, Devices, Share, incompatible_shares, requests_share, share_of
 from phalanx.model.names import GangId, NodeName, PodUid, ShapeKey
-from phalanx.model.pods import Device, Pod
+from phalanx.model.pods import Device, Pod, PodShape
 from phalanx.model.resources import Resources, add
 from phalanx.model.rules import AffinityRule, Budget, OtherTopologyRule, PodPairs, Rule
+from phalanx.model.supplies.known import contradictions, requests_parts
 from phalanx.model.supplies.storage import is_volume_amount
+from phalanx.model.supplies.supply import NO_PARTS, Parts
 from phalanx.solver.joint.problem import GangDemand, GangRole, JointAssignment, JointProblem, PodClass
 from phalanx.solver.problem import Assignment
 
@@ -106,7 +107,7 @@ def is_modelled(demand: Demand, session: Session) -> bool:
     """Whether the joint model states all rules of the demand exactly.
 
     It does not know affinity between pods, spread constraints, a second topology, and devices of claims;
-    volumes that claims of several gangs could take; and NUMA zones if pods of several kinds need them.
+    volumes that claims of several gangs could take; and parts of nodes that are counted with some safety.
     """
     shapes = [batch.pods[0].shape for batch in demand.batches]
     if has_affinity_terms(demand) or has_preferred_terms(demand):
@@ -115,7 +116,7 @@ def is_modelled(demand: Demand, session: Session) -> bool:
         return False
     if any(shape.volume_sets or shape.device_slot for shape in shapes):
         return False
-    return not (session.facts.numa_layouts and any(shape.numa for shape in shapes))
+    return not session.facts.are_estimated(shapes)
 
 
 def _without_mutual_affinity(demands: Sequence[Demand]) -> list[Demand]:
@@ -218,38 +219,37 @@ def _value(demand: Demand, total: Resources) -> int:
     return max(1, *shares) if shares else 1
 
 
-def has_shares(demand: Demand) -> bool:
-    """Whether a pod requests a share of a GPU."""
-    return any(requests_share(batch.pods[0].shape.requests) for batch in demand.batches)
+def chooses_parts(demand: Demand) -> bool:
+    """Whether a pod requests a part of a node that must be chosen."""
+    return any(requests_parts(batch.pods[0].shape.requests) for batch in demand.batches)
 
 
-def have_compatible_shares(demands: Iterable[Demand]) -> list[bool]:
-    """For each demand, whether its shares are compatible with those of the compatible demands before it."""
-    known: set[Share] = set()
+def are_compatible(demands: Iterable[Demand]) -> list[bool]:
+    """For each demand, whether its pods can be placed together with the compatible ones before it."""
+    known: list[tuple[PodShape, str]] = []
     compatible = []
     for demand in demands:
-        asked = (share_of(batch.pods[0].shape.requests) for batch in demand.batches)
-        own = {share for share in asked if share is not None}
-        compatible.append(incompatible_shares(known | own) is None)
-        known |= own if compatible[-1] else set()
+        own = [(batch.pods[0].shape, "") for batch in demand.batches]
+        compatible.append(not any(contradictions([*known, *own])))
+        known += own if compatible[-1] else []
     return compatible
 
 
-def with_devices(session: Session, placements: Sequence[DemandPlacement]) -> list[DemandPlacement] | None:
-    """Assign devices to the shares of all placements together; None if that fails.
+def with_parts(session: Session, placements: Sequence[DemandPlacement]) -> list[DemandPlacement] | None:
+    """Assign parts of nodes to the pods of all placements together; None if that fails.
 
     The session must not contain the placements. Assigning one gang after the other is not enough: small
-    shares could take the devices that larger ones need.
+    shares could take the parts that larger ones need.
     """
     assignments = [assigned for placement in placements for assigned in placement.assignments]
     try:
         with session.statement() as statement:
-            devices = statement.choose_devices(assignments, NO_DEVICES)
+            parts = statement.choose_parts(assignments, NO_PARTS)
     except DoesNotFit:
         return None
-    return [replace(placement, devices=_own(placement, devices)) for placement in placements]
+    return [replace(placement, parts=_own(placement, parts)) for placement in placements]
 
 
-def _own(placement: DemandPlacement, devices: Devices) -> dict[PodUid, Device]:
+def _own(placement: DemandPlacement, parts: Parts) -> dict[PodUid, Device]:
     uids = [pod.uid for _, pods in placement.assignments for pod in pods]
-    return {uid: devices[uid] for uid in uids if uid in devices}
+    return {uid: parts[uid] for uid in uids if uid in parts}

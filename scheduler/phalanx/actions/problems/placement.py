@@ -10,10 +10,10 @@ from phalanx.framework.statement import Statement
 from phalanx.framework.volume_supply import VolumesLacking
 from phalanx.model.decisions import Certificate
 from phalanx.model.gangs import Gang, ancestor_chains
-from phalanx.model.gpu_shares import NO_DEVICES, Devices
 from phalanx.model.names import NodeName
 from phalanx.model.pods import Assignments
 from phalanx.model.snapshot import Topology
+from phalanx.model.supplies.supply import NO_PARTS, Parts
 
 
 class DemandPlacement(Struct, frozen=True):
@@ -25,8 +25,8 @@ class DemandPlacement(Struct, frozen=True):
     certificate: Certificate | None = None
     """None if the capacity is only held for future pods."""
 
-    devices: Devices = NO_DEVICES
-    """The chosen devices for GPU shares; for other shares the tightest device is chosen."""
+    parts: Parts = NO_PARTS
+    """The chosen parts of nodes; for other pods the tightest is chosen."""
 
     is_joint: bool = False
     """Whether the certificate compares placements beside all gangs of the cycle, not only earlier ones."""
@@ -45,17 +45,17 @@ def apply_placement(session: Session, placement: DemandPlacement) -> Statement:
 
     The statement may be rolled back while no later statement exists.
     """
-    gang, assignments, devices = placement.demand.gang, placement.assignments, placement.devices
+    gang, assignments, parts = placement.demand.gang, placement.assignments, placement.parts
     with session.respecting_nominations(gang), session.statement() as statement:
         if placement.certificate is None:
             statement.hold_capacity(gang=gang, assignments=assignments)
             return statement
         if gang.reserves:
-            devices = statement.choose_devices(assignments, devices)
+            parts = statement.choose_parts(assignments, parts)
             held = _only(placement.assignments, placeholders=True)
             assignments = _only(assignments, placeholders=False)
             if held:
-                statement.hold_capacity(gang=gang, assignments=held, devices=devices)
+                statement.hold_capacity(gang=gang, assignments=held, parts=parts)
         level, domain = tightest_domain(session, gang, assignments)
         statement.place(
             gang=gang,
@@ -66,7 +66,7 @@ def apply_placement(session: Session, placement: DemandPlacement) -> Statement:
             domain=domain,
             within=required_labels(session, gang, assignments),
             node_labels=subgroup_domain_labels(session, gang, assignments),
-            devices=devices,
+            parts=parts,
         )
     return statement
 

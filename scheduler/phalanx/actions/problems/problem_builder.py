@@ -20,7 +20,6 @@ from phalanx.actions.nodes.node_order import NodeOrders, objective_of
 from phalanx.actions.nodes.pod_capacity import Vector
 from phalanx.framework.mixed_devices import Division
 from phalanx.framework.session import Session
-from phalanx.model.gpu_shares import Devices
 from phalanx.model.names import NodeName
 from phalanx.model.pods import Assignments, Pod
 from phalanx.model.queues import Objective
@@ -35,6 +34,7 @@ from phalanx.model.rules import (
     Traffic,
 )
 from phalanx.model.supplies.known import is_alone_on_node
+from phalanx.model.supplies.supply import Parts
 from phalanx.solver.problem import NodeClass, PlacementProblem, RoleDemand
 
 
@@ -171,9 +171,9 @@ class ProblemBuilder:
                 self._kept.give_back(class_spec, table)
         self._taken, self._tables, self._concerned = [], {}, {}
 
-    def devices(self, demand: Demand, assignments: Assignments) -> Devices:
-        """The devices that the node order chooses for these shares, before they are assigned."""
-        return self._orders.devices(demand, assignments)
+    def parts(self, demand: Demand, assignments: Assignments) -> Parts:
+        """The parts of nodes that the node order chooses for these pods, before they are assigned."""
+        return self._orders.parts(demand, assignments)
 
     def most_on_one_node(self, pod: Pod) -> int:
         """An upper bound on the pods of this shape that fit one node at the start of the cycle.

@@ -26,7 +26,6 @@ from phalanx.framework.statement import Statement, Usage
 from phalanx.model.charges import charged_for
 from phalanx.model.devices.uses import DeviceUse
 from phalanx.model.gangs import Gang, MemberCount, count_members
-from phalanx.model.gpu_shares import requests_share
 from phalanx.model.memory import GangComposition
 from phalanx.model.names import GangId, NodeName
 from phalanx.model.pods import Assignments, Pod
@@ -268,14 +267,13 @@ def held_nodes(session: Session) -> dict[GangId, dict[NodeName, tuple[MemberCoun
 
 
 def _assignments_of(composition: GangComposition, session: Session) -> Iterator[_Assignment]:
-    """The assignments that may be held again without a solve: no shares of GPUs, no NUMA zones, no ports."""
+    """The assignments that may be held again without a solve: nothing of supplies."""
     for node, members in composition.held.items():
         for member in members if node in session.nodes else ():
             is_plain = not (
-                requests_share(member.shape.requests)
+                session.facts.needed_supplies((member.shape,))
                 or member.shape.supplied
                 or (member.shape.device_slot and member.claims is None)
-                or (session.facts.numa_layouts and member.shape.numa)
             )
             for _ in range(member.count if is_plain else 0):
                 yield _Assignment(node, member)

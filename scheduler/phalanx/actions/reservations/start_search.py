@@ -42,12 +42,10 @@ from phalanx.framework.run_times import Method
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Statement, Usage
 from phalanx.limits import EXPLANATION_DETERMINISTIC_LIMIT
-from phalanx.model.gpu_shares import total_usage
 from phalanx.model.names import NodeName
-from phalanx.model.numa import is_numa_resource
 from phalanx.model.resources import NONE, Resources, add
 from phalanx.model.rules import Budget
-from phalanx.model.supplies.known import offered_of
+from phalanx.model.supplies.known import offered_of, supply_of, total_usage
 from phalanx.solver.answer_cache import AnswerCache
 from phalanx.solver.infeasibility.feasibility import FeasibilityOracle, feasibility_problem
 from phalanx.solver.problem import Assignment, Placed, SolveLimits
@@ -142,7 +140,7 @@ class _Search:
         """The earliest start with exactly this usage; None if it does not suit the demand any more."""
         eligibilities = [self._session.eligibility(batch.pods[0]) for batch in self._demand.batches]
         is_unusable = any(
-            node not in self._session.nodes or node in each.rejected or self._needs_zones(node, usage)
+            node not in self._session.nodes or node in each.rejected or self._is_unforeseen(node, usage)
             for node in usage
             for each in eligibilities
         )
@@ -152,9 +150,11 @@ class _Search:
         index = bisect_left(times, True, key=lambda at: self._are_free(usage, at))
         return self._start_on(usage, times[index]) if index < len(times) else None
 
-    def _needs_zones(self, node: NodeName, usage: Usage) -> bool:
-        """Whether the usage needs NUMA zones of the node; which zones will be free later is unknown."""
-        return self._session.nodes[node].node.numa is not None and any(map(is_numa_resource, usage[node]))
+    def _is_unforeseen(self, name: NodeName, usage: Usage) -> bool:
+        """Whether the usage needs parts of the node of which it is unknown which ones will be free later."""
+        node = self._session.nodes[name].node
+        supplies = [(supply, resource) for resource in usage[name] if (supply := supply_of(resource))]
+        return not all(supply.is_foreseen(resource, node) for supply, resource in supplies)
 
     def _are_free(self, usage: Usage, at: int) -> bool:
         """Whether this usage is free and within all limits from this time on."""
@@ -227,7 +227,7 @@ class _Search:
             statement.roll_back()
         usage: dict[NodeName, Resources] = {}
         for node, pods in hold.assignments:
-            usage[node] = add(usage.get(node, NONE), total_usage(pods, hold.devices))
+            usage[node] = add(usage.get(node, NONE), total_usage(pods, hold.parts))
         return self._start_on(with_marked_charges(usage, hold.assignments), at)
 
     def _start_on(self, usage: Usage, at: int) -> Start:
@@ -274,7 +274,7 @@ class _Search:
         return any(
             amount > max(0, free.get(name, 0) + offered_of(name))
             for name, amount in usage[node].items()
-            if not is_numa_resource(name) and not is_marked_charge(name)
+            if not is_marked_charge(name)
         )
 
 

@@ -14,8 +14,8 @@ from phalanx.cli.exits import BadInput
 from phalanx.cli.manifests.documents import Document
 from phalanx.cli.manifests.findings import Finding
 from phalanx.model.api.core import Namespace, Node, NodeStatus, Pod, PodStatus, PriorityClass
-from phalanx.model.api.kinds import Kind, KubeObject
-from phalanx.model.api.meta import ObjectMeta
+from phalanx.model.api.kind import Kind
+from phalanx.model.api.meta import KubeObject, ObjectMeta
 from phalanx.model.api.values import parse_time, since_epoch, utc
 from phalanx.model.api.workloads import WorkloadObject
 from phalanx.model.conversion.cluster_objects import BUILT_IN, PriorityLevel, read_priority_class, resolve

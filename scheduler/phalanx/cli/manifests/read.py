@@ -20,16 +20,9 @@ from phalanx.cli.manifests.kubernetes_rules import violations
 from phalanx.model.api.config_maps import ConfigMap
 from phalanx.model.api.core import PriorityClass
 from phalanx.model.api.devices import DeviceClass, ResourceClaim, ResourceSlice
-from phalanx.model.api.kinds import (
-    KINDS,
-    OF_STATUSES,
-    QUEUE_KINDS,
-    READ_KINDS,
-    Kind,
-    KubeObject,
-    kind_name,
-    kind_named,
-)
+from phalanx.model.api.kind import Kind
+from phalanx.model.api.kinds import KINDS, OF_STATUSES, QUEUE_KINDS, READ_KINDS, kind_name, kind_named
+from phalanx.model.api.meta import KubeObject
 from phalanx.model.api.unknown_fields import names_unknown_fields, with_unknown_fields
 from phalanx.model.api.workloads import WorkloadObject
 from phalanx.model.dialects.queues import QUEUE_DIALECTS, QueueDialectName

@@ -14,7 +14,7 @@ import yaml
 from msgspec import Struct
 
 from phalanx.framework.strict_yaml import FAST_LOADER
-from phalanx.model.api.kinds import Kind
+from phalanx.model.api.kind import Kind
 from phalanx.model.api.meta import ObjectMeta
 from phalanx.model.names import API_VERSION
 from phalanx.resources import data_dir

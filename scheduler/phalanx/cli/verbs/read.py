@@ -14,7 +14,9 @@ from phalanx.kube.blocking import BlockingClient
 from phalanx.kube.decode import KindDecoder, decode_leniently
 from phalanx.kube.errors import Forbidden, NotFound
 from phalanx.model.api.config_maps import ConfigMap
-from phalanx.model.api.kinds import KINDS, Kind, KubeObject
+from phalanx.model.api.kind import Kind
+from phalanx.model.api.kinds import KINDS
+from phalanx.model.api.meta import KubeObject
 from phalanx.model.stored_records import RECORDS_NAME
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from msgspec import Struct
 
-from phalanx.model.api.kinds import KubeObject
+from phalanx.model.api.meta import KubeObject
 
 if TYPE_CHECKING:
     from phalanx.model.snapshot import Snapshot

@@ -17,7 +17,7 @@ from phalanx.cli.verbs.views.pods_of_workloads import pods_of
 from phalanx.cli.verbs.views.what_if import Outcome, WhatIfView, what_if_view
 from phalanx.kube.api_fields import format_time
 from phalanx.model.api.core import PriorityClass
-from phalanx.model.api.kinds import KubeObject
+from phalanx.model.api.meta import KubeObject
 from phalanx.model.workloads.known import WorkloadKinds, workload_kinds
 
 

@@ -5,8 +5,11 @@ from functools import cached_property
 from types import MappingProxyType
 
 from phalanx.model.names import NodeName
-from phalanx.model.nodes import Node, TaintEffect, ZoneLayout
+from phalanx.model.nodes import Node, TaintEffect
+from phalanx.model.pods import PodShape
 from phalanx.model.resources import Resources, largest, sum_of
+from phalanx.model.supplies.known import opened
+from phalanx.model.supplies.supply import OpenSupply
 
 FaultCheck = Callable[[Node], str | None]
 """Why a node is faulty; None for a healthy one."""
@@ -66,9 +69,20 @@ class NodeFacts:
         return largest(node.allocatable for node in self.nodes)
 
     @cached_property
-    def numa_layouts(self) -> tuple[ZoneLayout, ...]:
-        """The distinct NUMA zone layouts of nodes whose kubelets enforce alignment."""
-        return tuple(dict.fromkeys(node.numa.layout for node in self.nodes if node.numa is not None))
+    def open_supplies(self) -> tuple[OpenSupply, ...]:
+        """The supplies of which some nodes have parts."""
+        return opened(self.nodes)
+
+    def needed_supplies(self, shapes: Iterable[PodShape]) -> list[OpenSupply]:
+        """Those of them that some of these pods need."""
+        if not self.open_supplies:
+            return []
+        asked = tuple(shapes)
+        return [each for each in self.open_supplies if any(each.need(shape) is not None for shape in asked)]
+
+    def are_estimated(self, shapes: Iterable[PodShape]) -> bool:
+        """Whether what nodes have of parts for such pods is counted with some safety."""
+        return not all(supply.is_exact for supply in self.needed_supplies(shapes))
 
 
 def _faults(nodes: Sequence[Node], fault_checks: Iterable[FaultCheck]) -> dict[NodeName, str]:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from msgspec import field
 
 from phalanx.model.api.disks import AwsElasticBlockStore, GcePersistentDisk, IscsiVolume, RbdVolume
-from phalanx.model.api.meta import ApiStruct, Int32, Int64, LabelSelector, ObjectMeta, Time
+from phalanx.model.api.meta import ApiStruct, Int32, Int64, KubeObject, LabelSelector, Time
 
 Quantity = Int64 | float | str
 """An amount as it was written. The API server always sends strings; YAML makes numbers of 8 and 0.5."""
@@ -287,10 +287,9 @@ class PodStatus(ApiStruct, frozen=True):
     allocated_resources: Mapping[str, Quantity] | None = None
 
 
-class Pod(ApiStruct, frozen=True):
+class Pod(KubeObject, frozen=True):
     """A pod."""
 
-    metadata: ObjectMeta
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
 
@@ -338,10 +337,9 @@ class NodeStatus(ApiStruct, frozen=True):
     images: tuple[ContainerImage, ...] = ()
 
 
-class Node(ApiStruct, frozen=True):
+class Node(KubeObject, frozen=True):
     """A node."""
 
-    metadata: ObjectMeta
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
 
@@ -349,16 +347,13 @@ class Node(ApiStruct, frozen=True):
 # --- other kinds --------------------------------------------------------------------------------------------
 
 
-class Namespace(ApiStruct, frozen=True):
+class Namespace(KubeObject, frozen=True):
     """A namespace, for its labels."""
 
-    metadata: ObjectMeta
 
-
-class PriorityClass(ApiStruct, frozen=True):
+class PriorityClass(KubeObject, frozen=True):
     """A named priority."""
 
-    metadata: ObjectMeta
     value: Int32 = 0
     global_default: bool = False
     preemption_policy: str | None = None
@@ -379,10 +374,9 @@ class PodDisruptionBudgetStatus(ApiStruct, frozen=True):
     observed_generation: Int64 = 0
 
 
-class PodDisruptionBudget(ApiStruct, frozen=True):
+class PodDisruptionBudget(KubeObject, frozen=True):
     """A budget for voluntary evictions."""
 
-    metadata: ObjectMeta
     spec: PodDisruptionBudgetSpec = PodDisruptionBudgetSpec()
     status: PodDisruptionBudgetStatus = PodDisruptionBudgetStatus()
 
@@ -405,10 +399,9 @@ class Phase(ApiStruct, frozen=True):
     phase: str = ""
 
 
-class PersistentVolumeClaim(ApiStruct, frozen=True):
+class PersistentVolumeClaim(KubeObject, frozen=True):
     """A claim on a volume."""
 
-    metadata: ObjectMeta
     spec: PersistentVolumeClaimSpec = PersistentVolumeClaimSpec()
     status: Phase = Phase()
 
@@ -447,10 +440,9 @@ class PersistentVolumeSpec(ApiStruct, frozen=True):
     volume_attributes_class_name: str | None = None
 
 
-class PersistentVolume(ApiStruct, frozen=True):
+class PersistentVolume(KubeObject, frozen=True):
     """A volume."""
 
-    metadata: ObjectMeta
     spec: PersistentVolumeSpec = PersistentVolumeSpec()
     status: Phase = Phase()
 
@@ -468,10 +460,9 @@ class TopologySelectorTerm(ApiStruct, frozen=True):
     match_label_expressions: tuple[TopologyRequirement, ...] = ()
 
 
-class StorageClass(ApiStruct, frozen=True):
+class StorageClass(KubeObject, frozen=True):
     """How volumes of a class are bound, Immediate or WaitForFirstConsumer, and where they are provisioned."""
 
-    metadata: ObjectMeta
     provisioner: str = ""
     volume_binding_mode: str | None = None
     allowed_topologies: tuple[TopologySelectorTerm, ...] = ()
@@ -488,8 +479,7 @@ class LeaseSpec(ApiStruct, frozen=True):
     lease_transitions: Int32 | None = None
 
 
-class Lease(ApiStruct, frozen=True):
+class Lease(KubeObject, frozen=True):
     """A Lease of coordination.k8s.io/v1, read and written."""
 
-    metadata: ObjectMeta
     spec: LeaseSpec = LeaseSpec()

@@ -5,11 +5,13 @@ writes its name into the status of the pod.
 """
 
 from collections.abc import Mapping
+from typing import Final
 
 from msgspec import field
 
 from phalanx.model.api.core import NodeSelector, Present, Quantity
-from phalanx.model.api.meta import ApiStruct, Int64, ObjectMeta
+from phalanx.model.api.kind import Kind, Watched
+from phalanx.model.api.meta import ApiStruct, Int64, KubeObject
 
 # --- selectors and requests ---------------------------------------------------------------------------------
 
@@ -164,10 +166,9 @@ class ResourceClaimStatus(ApiStruct, frozen=True):
     devices: tuple[AllocatedDeviceStatus, ...] = ()
 
 
-class ResourceClaim(ApiStruct, frozen=True):
+class ResourceClaim(KubeObject, frozen=True):
     """A claim to devices."""
 
-    metadata: ObjectMeta
     spec: ResourceClaimSpec = ResourceClaimSpec()
     status: ResourceClaimStatus = ResourceClaimStatus()
 
@@ -182,10 +183,9 @@ class DeviceClassSpec(ApiStruct, frozen=True):
     extended_resource_name: str | None = None
 
 
-class DeviceClass(ApiStruct, frozen=True):
+class DeviceClass(KubeObject, frozen=True):
     """A class of devices."""
 
-    metadata: ObjectMeta
     spec: DeviceClassSpec = DeviceClassSpec()
 
 
@@ -281,10 +281,9 @@ class DeviceTaintRuleSpec(ApiStruct, frozen=True):
     taint: DeviceTaint = DeviceTaint()
 
 
-class DeviceTaintRule(ApiStruct, frozen=True):
+class DeviceTaintRule(KubeObject, frozen=True):
     """A taint that an administrator sets on devices, beside those of their driver."""
 
-    metadata: ObjectMeta
     spec: DeviceTaintRuleSpec = DeviceTaintRuleSpec()
 
 
@@ -318,8 +317,43 @@ class ResourceSliceSpec(ApiStruct, frozen=True):
     shared_counters: tuple[CounterSet, ...] = ()
 
 
-class ResourceSlice(ApiStruct, frozen=True):
+class ResourceSlice(KubeObject, frozen=True):
     """A part of a pool, published by a driver."""
 
-    metadata: ObjectMeta
     spec: ResourceSliceSpec = ResourceSliceSpec()
+
+
+KINDS: Final = (
+    Kind(
+        ResourceClaim,
+        "resource.k8s.io/v1",
+        "resourceclaims",
+        namespaced=True,
+        optional=True,
+        watched=Watched.FOR_DEVICES,
+    ),
+    Kind(
+        DeviceClass,
+        "resource.k8s.io/v1",
+        "deviceclasses",
+        namespaced=False,
+        optional=True,
+        watched=Watched.FOR_DEVICES,
+    ),
+    Kind(
+        ResourceSlice,
+        "resource.k8s.io/v1",
+        "resourceslices",
+        namespaced=False,
+        optional=True,
+        watched=Watched.FOR_DEVICES,
+    ),
+    Kind(
+        DeviceTaintRule,
+        "resource.k8s.io/v1",
+        "devicetaintrules",
+        namespaced=False,
+        optional=True,
+        watched=Watched.FOR_DEVICES,
+    ),
+)

@@ -5,11 +5,12 @@ PodGroup of `scheduling.run.ai/v2alpha2`, Queue of `scheduling.run.ai/v2`, Topol
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from msgspec import field
 
-from phalanx.model.api.meta import ApiStruct, Int32, ObjectMeta
+from phalanx.model.api.kind import Kind, pod_groups, queues
+from phalanx.model.api.meta import ApiStruct, Int32, KubeObject
 
 
 class KaiTopologyConstraint(ApiStruct, frozen=True):
@@ -69,10 +70,9 @@ class KaiPodGroupStatus(ApiStruct, frozen=True):
     scheduling_conditions: tuple[KaiSchedulingCondition, ...] = ()
 
 
-class KaiPodGroup(ApiStruct, frozen=True):
+class KaiPodGroup(KubeObject, frozen=True):
     """A group of pods, which name it in the annotation `pod-group-name`."""
 
-    metadata: ObjectMeta
     spec: KaiPodGroupSpec = KaiPodGroupSpec()
     status: KaiPodGroupStatus = KaiPodGroupStatus()
     unknown_fields: tuple[str, ...] = ()
@@ -107,10 +107,9 @@ class KaiQueueSpec(ApiStruct, frozen=True):
     reclaim_min_runtime: str | None = None
 
 
-class KaiQueue(ApiStruct, frozen=True):
+class KaiQueue(KubeObject, frozen=True):
     """A queue."""
 
-    metadata: ObjectMeta
     spec: KaiQueueSpec = KaiQueueSpec()
     unknown_fields: tuple[str, ...] = ()
     """As of KaiPodGroup."""
@@ -128,8 +127,21 @@ class KaiTopologySpec(ApiStruct, frozen=True):
     levels: tuple[KaiLevel, ...] = ()
 
 
-class KaiTopology(ApiStruct, frozen=True):
+class KaiTopology(KubeObject, frozen=True):
     """A tree of the cluster."""
 
-    metadata: ObjectMeta
     spec: KaiTopologySpec = KaiTopologySpec()
+
+
+KINDS: Final = (
+    pod_groups(KaiPodGroup, "scheduling.run.ai/v2alpha2"),
+    Kind(
+        KaiTopology,
+        "kai.scheduler/v1alpha1",
+        "topologies",
+        namespaced=False,
+        optional=True,
+        served_as="Topology",
+    ),
+    queues(KaiQueue, "scheduling.run.ai/v2"),
+)

@@ -60,6 +60,12 @@ class ObjectMeta(ApiStruct, frozen=True):
     """All annotations. The model keeps those that Phalanx or an enabled plugin reads."""
 
 
+class KubeObject(ApiStruct, frozen=True):
+    """An object of the API. Its struct is that of a `Kind`, by which it is listed and watched."""
+
+    metadata: ObjectMeta
+
+
 class ListMeta(ApiStruct, frozen=True):
     """`continue_token` is set if more pages follow."""
 

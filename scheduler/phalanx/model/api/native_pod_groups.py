@@ -5,8 +5,11 @@ API structs of their whole specs.
 A field that is missing here is refused by name.
 """
 
+from typing import Final
+
 from phalanx.model.api.core import Present
-from phalanx.model.api.meta import ApiStruct, Condition, Int32, ObjectMeta
+from phalanx.model.api.kind import Kind, pod_groups
+from phalanx.model.api.meta import ApiStruct, Condition, Int32, KubeObject
 
 COMPOSITE_DEPTH_MAX = 4
 """Levels of groups in a tree of composite groups, PodGroups included, as the API says."""
@@ -81,10 +84,9 @@ class NativePodGroupStatus(ApiStruct, frozen=True):
     conditions: tuple[Condition, ...] = ()
 
 
-class NativePodGroup(ApiStruct, frozen=True):
+class NativePodGroup(KubeObject, frozen=True):
     """A group of pods, which name it in `spec.schedulingGroup.podGroupName`."""
 
-    metadata: ObjectMeta
     spec: NativePodGroupSpec = NativePodGroupSpec()
     status: NativePodGroupStatus = NativePodGroupStatus()
     unknown_fields: tuple[str, ...] = ()
@@ -124,13 +126,24 @@ class CompositePodGroupSpec(ApiStruct, frozen=True):
     """Not read."""
 
 
-class CompositePodGroup(ApiStruct, frozen=True):
+class CompositePodGroup(KubeObject, frozen=True):
     """A group of PodGroups and other CompositePodGroups, which name it as their parent.
 
     Its status is not read.
     """
 
-    metadata: ObjectMeta
     spec: CompositePodGroupSpec = CompositePodGroupSpec()
     unknown_fields: tuple[str, ...] = ()
     """See NativePodGroup."""
+
+
+KINDS: Final = (
+    pod_groups(NativePodGroup, "scheduling.k8s.io/v1beta1"),
+    Kind(
+        CompositePodGroup,
+        "scheduling.k8s.io/v1alpha3",
+        "compositepodgroups",
+        namespaced=True,
+        optional=True,
+    ),
+)

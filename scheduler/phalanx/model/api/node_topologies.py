@@ -1,7 +1,10 @@
 """NodeResourceTopology of topology.node.k8s.io: the NUMA zones of a node."""
 
+from typing import Final
+
 from phalanx.model.api.core import Quantity
-from phalanx.model.api.meta import ApiStruct, ObjectMeta
+from phalanx.model.api.kind import Kind
+from phalanx.model.api.meta import ApiStruct, KubeObject
 
 
 class Attribute(ApiStruct, frozen=True):
@@ -28,10 +31,20 @@ class Zone(ApiStruct, frozen=True):
     resources: tuple[ZoneResource, ...] = ()
 
 
-class NodeResourceTopology(ApiStruct, frozen=True):
+class NodeResourceTopology(KubeObject, frozen=True):
     """The zones of the node of the same name. Older exporters publish the policy in `topology_policies`."""
 
-    metadata: ObjectMeta
     topology_policies: tuple[str, ...] = ()
     zones: tuple[Zone, ...] = ()
     attributes: tuple[Attribute, ...] = ()
+
+
+KINDS: Final = (
+    Kind(
+        NodeResourceTopology,
+        "topology.node.k8s.io/v1alpha2",
+        "noderesourcetopologies",
+        namespaced=False,
+        optional=True,
+    ),
+)

@@ -8,11 +8,14 @@ unit stay texts. A property returns the parsed value, and None or the default wh
 
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import Final
 
 from msgspec import field
 
-from phalanx.model.api.meta import ApiStruct, Condition, Int32, Int64, ObjectMeta, WrittenQuantity
+from phalanx.model.api.kind import Kind
+from phalanx.model.api.meta import ApiStruct, Condition, Int32, Int64, KubeObject, WrittenQuantity
 from phalanx.model.api.values import duration_ms, time_s
+from phalanx.model.names import API_VERSION
 
 RESERVED = "Reserved"
 """The value of startWhen that reserves capacity for members which do not exist yet."""
@@ -314,9 +317,11 @@ class PodGroupStatus(ApiStruct, frozen=True, omit_defaults=False):
     record: RecordStatus | None = None
 
 
-class PodGroup(ApiStruct, frozen=True):
+class PodGroup(KubeObject, frozen=True):
     """A gang."""
 
-    metadata: ObjectMeta
     spec: PodGroupSpec
     status: PodGroupStatus = PodGroupStatus()
+
+
+KINDS: Final = (Kind(PodGroup, API_VERSION, "podgroups", namespaced=True),)

@@ -1,8 +1,18 @@
 """Queue and Topology: API structs of their spec and status, with every field that `crds/` declares."""
 
 from collections.abc import Mapping
+from typing import Final
 
-from phalanx.model.api.meta import ApiStruct, Condition, Int32, LabelSelector, ObjectMeta, WrittenQuantity
+from phalanx.model.api.kind import Kind
+from phalanx.model.api.meta import (
+    ApiStruct,
+    Condition,
+    Int32,
+    KubeObject,
+    LabelSelector,
+    WrittenQuantity,
+)
+from phalanx.model.names import API_VERSION
 
 
 class FlavorSpec(ApiStruct, frozen=True):
@@ -74,10 +84,9 @@ class QueueStatus(ApiStruct, frozen=True, omit_defaults=False):
     conditions: tuple[Condition, ...] = ()
 
 
-class Queue(ApiStruct, frozen=True):
+class Queue(KubeObject, frozen=True):
     """The waiting gangs of a tenant, and its quota."""
 
-    metadata: ObjectMeta
     spec: QueueSpec = QueueSpec()
     status: QueueStatus = QueueStatus()
 
@@ -96,8 +105,13 @@ class TopologySpec(ApiStruct, frozen=True):
     levels: tuple[LevelSpec, ...]
 
 
-class Topology(ApiStruct, frozen=True):
+class Topology(KubeObject, frozen=True):
     """A tree of the cluster."""
 
-    metadata: ObjectMeta
     spec: TopologySpec
+
+
+KINDS: Final = (
+    Kind(Queue, API_VERSION, "queues", namespaced=False),
+    Kind(Topology, API_VERSION, "topologies", namespaced=False),
+)

@@ -4,9 +4,11 @@ Its status is not decoded: the controller of scheduler-plugins writes it, and no
 """
 
 from collections.abc import Mapping
+from typing import Final
 
 from phalanx.model.api.core import Quantity
-from phalanx.model.api.meta import ApiStruct, Int32, ObjectMeta
+from phalanx.model.api.kind import pod_groups
+from phalanx.model.api.meta import ApiStruct, Int32, KubeObject
 
 
 class SchedulerPluginsPodGroupSpec(ApiStruct, frozen=True):
@@ -20,10 +22,12 @@ class SchedulerPluginsPodGroupSpec(ApiStruct, frozen=True):
     """Not read: it limits how long pods with nodes wait for the others. Phalanx places all at once."""
 
 
-class SchedulerPluginsPodGroup(ApiStruct, frozen=True):
+class SchedulerPluginsPodGroup(KubeObject, frozen=True):
     """A group of pods, which name it in the label `scheduling.x-k8s.io/pod-group`."""
 
-    metadata: ObjectMeta
     spec: SchedulerPluginsPodGroupSpec = SchedulerPluginsPodGroupSpec()
     unknown_fields: tuple[str, ...] = ()
     """No field of the API: the paths of fields of the spec that the structs lack, set by the decoder."""
+
+
+KINDS: Final = (pod_groups(SchedulerPluginsPodGroup, "scheduling.x-k8s.io/v1alpha1"),)

@@ -1,7 +1,10 @@
 """Objects by which storage drivers say what they can provision and attach, and where."""
 
+from typing import Final
+
 from phalanx.model.api.core import Quantity
-from phalanx.model.api.meta import ApiStruct, Int32, LabelSelector, ObjectMeta
+from phalanx.model.api.kind import Kind, Watched
+from phalanx.model.api.meta import ApiStruct, Int32, KubeObject, LabelSelector
 
 
 class CSIDriverSpec(ApiStruct, frozen=True):
@@ -15,17 +18,15 @@ class CSIDriverSpec(ApiStruct, frozen=True):
     prevent_pod_scheduling_if_missing: bool | None = None
 
 
-class CSIDriver(ApiStruct, frozen=True):
+class CSIDriver(KubeObject, frozen=True):
     """A driver; the provisioner of a StorageClass has the same name."""
 
-    metadata: ObjectMeta
     spec: CSIDriverSpec = CSIDriverSpec()
 
 
-class CSIStorageCapacity(ApiStruct, frozen=True):
+class CSIStorageCapacity(KubeObject, frozen=True):
     """What is left for volumes of a class on some nodes. Without `node_topology` no node has access."""
 
-    metadata: ObjectMeta
     storage_class_name: str = ""
     node_topology: LabelSelector | None = None
     capacity: Quantity | None = None
@@ -51,10 +52,9 @@ class CSINodeSpec(ApiStruct, frozen=True):
     drivers: tuple[CSINodeDriver, ...] = ()
 
 
-class CSINode(ApiStruct, frozen=True):
+class CSINode(KubeObject, frozen=True):
     """What a node says about its drivers. It has the name of the node."""
 
-    metadata: ObjectMeta
     spec: CSINodeSpec = CSINodeSpec()
 
 
@@ -72,8 +72,27 @@ class VolumeAttachmentSpec(ApiStruct, frozen=True):
     source: VolumeAttachmentSource = VolumeAttachmentSource()
 
 
-class VolumeAttachment(ApiStruct, frozen=True):
+class VolumeAttachment(KubeObject, frozen=True):
     """A volume that is attached to a node, or shall be."""
 
-    metadata: ObjectMeta
     spec: VolumeAttachmentSpec = VolumeAttachmentSpec()
+
+
+KINDS: Final = (
+    Kind(CSIDriver, "storage.k8s.io/v1", "csidrivers", namespaced=False, watched=Watched.FOR_STORAGE),
+    Kind(CSINode, "storage.k8s.io/v1", "csinodes", namespaced=False, watched=Watched.FOR_STORAGE),
+    Kind(
+        CSIStorageCapacity,
+        "storage.k8s.io/v1",
+        "csistoragecapacities",
+        namespaced=True,
+        watched=Watched.FOR_STORAGE,
+    ),
+    Kind(
+        VolumeAttachment,
+        "storage.k8s.io/v1",
+        "volumeattachments",
+        namespaced=False,
+        watched=Watched.FOR_STORAGE,
+    ),
+)

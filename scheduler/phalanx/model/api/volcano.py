@@ -5,12 +5,13 @@ PodGroup and Queue of `scheduling.volcano.sh/v1beta1`, Job of `batch.volcano.sh/
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from msgspec import field
 
 from phalanx.model.api.core import Quantity
-from phalanx.model.api.meta import ApiStruct, Int32, LabelSelector, ObjectMeta
+from phalanx.model.api.kind import Kind, Watched, pod_groups, queues
+from phalanx.model.api.meta import ApiStruct, Int32, KubeObject, LabelSelector
 
 
 class NetworkTopology(ApiStruct, frozen=True):
@@ -69,10 +70,9 @@ class VolcanoPodGroupStatus(ApiStruct, frozen=True):
     failed: Int32 = 0
 
 
-class VolcanoPodGroup(ApiStruct, frozen=True):
+class VolcanoPodGroup(KubeObject, frozen=True):
     """A group of pods, which name it in the annotation `scheduling.k8s.io/group-name`."""
 
-    metadata: ObjectMeta
     spec: VolcanoPodGroupSpec = VolcanoPodGroupSpec()
     status: VolcanoPodGroupStatus = VolcanoPodGroupStatus()
     unknown_fields: tuple[str, ...] = ()
@@ -109,10 +109,9 @@ class VolcanoQueueStatus(ApiStruct, frozen=True):
     state: str = ""
 
 
-class VolcanoQueue(ApiStruct, frozen=True):
+class VolcanoQueue(KubeObject, frozen=True):
     """A queue."""
 
-    metadata: ObjectMeta
     spec: VolcanoQueueSpec = VolcanoQueueSpec()
     status: VolcanoQueueStatus = VolcanoQueueStatus()
     unknown_fields: tuple[str, ...] = ()
@@ -125,10 +124,9 @@ class VolcanoJobSpec(ApiStruct, frozen=True):
     scheduler_name: str = ""
 
 
-class VolcanoJob(ApiStruct, frozen=True):
+class VolcanoJob(KubeObject, frozen=True):
     """A Job of Volcano. Its controller creates the pods once the phase of the PodGroup is Inqueue."""
 
-    metadata: ObjectMeta
     spec: VolcanoJobSpec = VolcanoJobSpec()
 
 
@@ -167,8 +165,23 @@ class HyperNodeSpec(ApiStruct, frozen=True):
     members: tuple[HyperNodeMember, ...] = ()
 
 
-class HyperNode(ApiStruct, frozen=True):
+class HyperNode(KubeObject, frozen=True):
     """A domain of the network."""
 
-    metadata: ObjectMeta
     spec: HyperNodeSpec = HyperNodeSpec()
+
+
+KINDS: Final = (
+    pod_groups(VolcanoPodGroup, "scheduling.volcano.sh/v1beta1"),
+    Kind(HyperNode, "topology.volcano.sh/v1alpha1", "hypernodes", namespaced=False, optional=True),
+    Kind(
+        VolcanoJob,
+        "batch.volcano.sh/v1alpha1",
+        "jobs",
+        namespaced=True,
+        optional=True,
+        served_as="Job",
+        watched=Watched.FOR_STATUSES,
+    ),
+    queues(VolcanoQueue, "scheduling.volcano.sh/v1beta1"),
+)

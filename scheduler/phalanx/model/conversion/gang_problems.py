@@ -14,7 +14,6 @@ from phalanx.model.conversion.min_resources import min_resources_problems
 from phalanx.model.conversion.pod_groups import GangKey, PodGroup, free_application, is_counted_by_label
 from phalanx.model.dialects.known import DIALECTS
 from phalanx.model.gangs import GangKind, SubgroupSpec
-from phalanx.model.gpu_shares import incompatible_shares, share_of
 from phalanx.model.names import (
     API_GROUP,
     KUEUE_COUNT_ANNOTATION,
@@ -25,6 +24,7 @@ from phalanx.model.names import (
 )
 from phalanx.model.pods import Pod
 from phalanx.model.reasons import Objection, Reason
+from phalanx.model.supplies.known import contradictions
 
 
 def gang_problems(
@@ -73,7 +73,7 @@ def _all_problems(
         yield from _mark_problems(active, group)
         yield from min_resources_problems(group.min_resources, group.min_member, members)
     yield from _shape_count_problems(active)
-    yield from _share_problems(active)
+    yield from _contradicting_shapes(active)
     yield from _own_problems(members)
 
 
@@ -205,21 +205,11 @@ def _shape_count_problems(active: list[Pod]) -> Iterator[Objection]:
         )
 
 
-def _share_problems(active: list[Pod]) -> Iterator[Objection]:
-    """Waiting members are placed together, and only compatible shares can be proven to fit together."""
-    shapes = {pod.shape.key: pod.shape for pod in active}
-    asked = {key: share_of(shape.requests) for key, shape in shapes.items()}
-    if not any(asked.values()):
-        return
-    shares = {share: pod.name for pod in active if pod.is_waiting and (share := asked[pod.shape.key])}
-    pair = incompatible_shares(shares)
-    if pair is not None:
-        one, other = (f"{name} {amount} in pod {shares[name, amount]}" for name, amount in pair)
-        yield Objection(
-            Reason.UNSUPPORTED_FIELD,
-            f"the members request incompatible GPU shares: {one}, {other}",
-            "Set one share in all members, or shares that are multiples of each other",
-        )
+def _contradicting_shapes(active: list[Pod]) -> Iterator[Objection]:
+    """Waiting members are placed together."""
+    by_shape = {pod.shape.key: pod for pod in active}
+    if len(by_shape) > 1:
+        yield from contradictions([(pod.shape, pod.name) for pod in by_shape.values() if pod.is_waiting])
 
 
 def _own_problems(members: tuple[Pod, ...]) -> Iterator[Objection]:

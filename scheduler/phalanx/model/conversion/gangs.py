@@ -6,14 +6,14 @@ gang of one with an error.
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
+from typing import Final, NamedTuple
 
 from msgspec import Struct, structs
 
 from phalanx.limits import IGNORED_HINTS_SHOWN, PARTIAL_GANG_RELEASED_S
 from phalanx.model.api.pod_groups import PodGroupSpec
 from phalanx.model.api.values import duration_text
-from phalanx.model.conversion.cluster_objects import PriorityLevel
-from phalanx.model.conversion.gang_priorities import gang_priority
+from phalanx.model.conversion.cluster_objects import PriorityLevel, resolve
 from phalanx.model.conversion.gang_problems import gang_problems
 from phalanx.model.conversion.gang_protection import Protection, protection
 from phalanx.model.conversion.gang_queues import gang_queue
@@ -27,6 +27,61 @@ from phalanx.model.pods import Pod, PodPhase
 from phalanx.model.queues import allows_start_by
 from phalanx.model.reasons import Objection, Reason
 from phalanx.model.records import GangRecord
+
+_NEVER: Final = "Never"
+
+
+class _GangPriority(NamedTuple):
+    """Of its PodGroup, as far as its members or its queue allow it: `docs/tenants.md` states the rule.
+
+    Kubernetes checks who may use a PriorityClass for pods only. `hint`: why the priority is lower than the
+    PodGroup asks for; empty if it is not.
+    """
+
+    level: PriorityLevel
+    hint: str = ""
+
+
+def _gang_priority(
+    members: Sequence[Pod],
+    group: PodGroup | None,
+    classes: Mapping[str, PriorityLevel],
+    queue_max: int | None,
+) -> _GangPriority:
+    """The priority of the gang of these members, of which there is at least one.
+
+    Members that do not exist yet count like pods without a class. `queue_max`: the priority up to which its
+    queue lets PodGroups ignore the priorities of their pods.
+    """
+    lowest = min(pod.priority for pod in members)
+    if group is not None and group.spec.reserves and _lacks_members(members, group):
+        lowest = min(lowest, (resolve("", classes) or PriorityLevel()).value)
+    never = any(pod.preemption_policy == _NEVER for pod in members)
+    allowed = PriorityLevel(lowest, _NEVER) if never else PriorityLevel(lowest)
+    if group is None:
+        return _GangPriority(allowed)
+    written = resolve(group.priority_class, classes) if group.priority_class else allowed
+    asked = _with_policy(written or PriorityLevel(), group.spec.preemption_policy)
+    if group.priority_class and queue_max is not None and asked.value <= queue_max:
+        return _GangPriority(asked)
+    value = min(asked.value, max(lowest, queue_max) if queue_max is not None else lowest)
+    hint = ""
+    if value < asked.value:
+        hint = (
+            f"{group.title}: priorityClassName {group.priority_class} ({asked.value}) "
+            f"counts as {value}, the most that its pods and its queue allow"
+        )
+    policy = _NEVER if never else asked.preemption_policy
+    return _GangPriority(PriorityLevel(value, policy), hint)
+
+
+def _lacks_members(members: Sequence[Pod], group: PodGroup) -> bool:
+    existing = sum(1 for pod in members if not pod.deleting and pod.phase is not PodPhase.FAILED)
+    return existing < group.min_member
+
+
+def _with_policy(level: PriorityLevel, policy: str | None) -> PriorityLevel:
+    return level if policy is None else PriorityLevel(level.value, policy)
 
 
 class _Start(Enum):
@@ -100,7 +155,7 @@ def _gang(key: GangKey, members: tuple[Pod, ...], context: GangContext) -> Gang:
     identity = gang_id(key, group)
     queue = gang_queue(members, group, context.rules, scheduler_name=context.scheduler_name)
     queue_max = context.rules.max_pod_group_priority(queue.charged) if group is not None else None
-    level, priority_hint = gang_priority(members, group, context.classes, queue_max)
+    level, priority_hint = _gang_priority(members, group, context.classes, queue_max)
     runtime_hint = _runtime_hint(group, queue.charged, context.rules)
     min_member = _min_member(key, members, group)
     minimum, kept = Minimum(min_member), Protection(PodGroupSpec(min_member=min_member))

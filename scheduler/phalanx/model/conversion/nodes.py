@@ -8,11 +8,11 @@ from phalanx.model.api import core
 from phalanx.model.api.values import seconds
 from phalanx.model.conversion.images import read_node_images
 from phalanx.model.conversion.metadata import identity
-from phalanx.model.conversion.requests import add_shared_devices
 from phalanx.model.names import NodeName
 from phalanx.model.nodes import Node, Taint, is_state_taint
 from phalanx.model.reasons import Objection, Reason
 from phalanx.model.resources import InvalidQuantity, capacity_amount
+from phalanx.model.supplies.gpu_shares.read import add_shared_devices
 
 
 def read_node(

@@ -31,12 +31,12 @@ from phalanx.model.conversion.records import read_record
 from phalanx.model.conversion.requests import read_amounts, too_many
 from phalanx.model.conversion.shapes import shape_of_requests
 from phalanx.model.gangs import GangKind, RoleSpec, SubgroupSpec, ancestor_chains
-from phalanx.model.gpu_shares import requests_share
 from phalanx.model.names import API_GROUP, KUEUE_GROUP_LABEL, LABEL_MIN_MEMBER, GangId
 from phalanx.model.pods import Controller, Pod, Term
 from phalanx.model.reasons import Objection, Reason
 from phalanx.model.records import GangRecord
 from phalanx.model.resources import NONE, Resources
+from phalanx.model.supplies.known import requests_parts
 from phalanx.model.workloads.apps import COUNTED_BY_LABEL
 
 
@@ -249,7 +249,7 @@ def _reservation_errors(spec: PodGroupSpec) -> Iterator[str]:
         path, wrong = f"spec.roles[{role.name}].requests", list[str]()
         amounts = read_amounts(role.requests, path, wrong)
         yield from [*wrong, *too_many(amounts, path)]
-        if requests_share(amounts):
+        if requests_parts(amounts):
             yield f"{path}: a share of a GPU cannot be reserved, only whole ones"
 
 

@@ -16,7 +16,6 @@ from phalanx.model.conversion.metadata import (
     read_checkpoint,
     read_rank,
 )
-from phalanx.model.conversion.pod_devices import read_pod_claims
 from phalanx.model.conversion.pod_status import (
     bound_at,
     failed_init,
@@ -26,12 +25,12 @@ from phalanx.model.conversion.pod_status import (
     read_run,
 )
 from phalanx.model.conversion.pod_volumes import read_claims
-from phalanx.model.conversion.requests import read_device
 from phalanx.model.conversion.shapes import ShapeCache
 from phalanx.model.dialects.dialect import Dialect
 from phalanx.model.dialects.known import named_groups
 from phalanx.model.dialects.phalanx import PHALANX
 from phalanx.model.dialects.yunikorn import YUNIKORN, application_without_task_group, queue_of
+from phalanx.model.extended_resources import SPECIAL_CLAIM
 from phalanx.model.names import (
     ANNOTATION_CHARGED_QUEUE,
     KAI_QUEUE_LABEL,
@@ -47,8 +46,9 @@ from phalanx.model.names import (
     NodeName,
     PodUid,
 )
-from phalanx.model.pods import Pod, PodPhase, Scheduled
+from phalanx.model.pods import Pod, PodClaim, PodPhase, Scheduled
 from phalanx.model.reasons import Objection, Reason
+from phalanx.model.supplies.gpu_shares.read import read_device
 from phalanx.model.workloads.known import KNOWN, WorkloadKinds
 
 _PHASES: Final = {"": PodPhase.PENDING, **{str(phase): phase for phase in PodPhase}}
@@ -264,3 +264,36 @@ def _min_member_problems(pod: core.Pod) -> Iterator[Objection]:
             f"label {LABEL_MIN_MEMBER} is set, but the pod has no controller whose pods could be the gang",
             f"Create a PodGroup and name it in the label {LABEL_POD_GROUP}",
         )
+
+
+def read_pod_claims(written: core.Pod) -> tuple[PodClaim, ...]:
+    """The claims of a pod, with the names that the controller of Kubernetes has written into its status.
+
+    A pod with a node may have one more that a scheduler made for its extended resources. One that waits has
+    none that counts: the claim of an earlier attempt is deleted.
+    """
+    found = _of_extended_resources(written)
+    if not written.spec.resource_claims:
+        return found
+    made = {each.name: each.resource_claim_name for each in written.status.resource_claim_statuses}
+    return (
+        *(
+            PodClaim(name=each.name, claim=each.resource_claim_name)
+            if each.resource_claim_name
+            else PodClaim(
+                name=each.name,
+                claim=made.get(each.name) or "",
+                is_own=True,
+                is_needless=each.name in made and made[each.name] is None,
+            )
+            for each in written.spec.resource_claims
+        ),
+        *found,
+    )
+
+
+def _of_extended_resources(written: core.Pod) -> tuple[PodClaim, ...]:
+    status = written.status.extended_resource_claim_status
+    if status is None or not written.spec.node_name or not status.resource_claim_name:
+        return ()
+    return (PodClaim(SPECIAL_CLAIM, status.resource_claim_name, is_own=True, is_special=True),)

@@ -11,13 +11,11 @@ from msgspec.msgpack import Encoder
 
 from phalanx.limits import POD_REQUEST_MAX
 from phalanx.model.api import core
-from phalanx.model.conversion.extended_resources import read_extended
+from phalanx.model.api.core import Pod, PodSpec
 from phalanx.model.conversion.images import read_pod_images
 from phalanx.model.conversion.metadata import PER_POD_LABELS
-from phalanx.model.conversion.node_features import required_features
-from phalanx.model.conversion.numa import read_numa_request
 from phalanx.model.conversion.pod_volumes import unnamed_claims
-from phalanx.model.conversion.requests import add_gpu_share, pod_requests
+from phalanx.model.conversion.requests import pod_requests, with_defaults
 from phalanx.model.conversion.selectors import (
     per_pod_labels,
     read_anti_affinity,
@@ -28,13 +26,38 @@ from phalanx.model.conversion.selectors import (
     read_tolerations,
 )
 from phalanx.model.conversion.spread import read_spread, spread_labels, with_default_spread
-from phalanx.model.extended_resources import ContainerRequest, ExtendedRequests
-from phalanx.model.gpu_shares import GPU_MEMORY, GPU_SHARE
+from phalanx.model.extended_resources import ContainerRequest, ExtendedRequests, is_extended
 from phalanx.model.names import ShapeKey
 from phalanx.model.pods import NO_LABELS, PodLabels, PodShape
 from phalanx.model.resources import PODS, Resources
 from phalanx.model.spread_defaults import DefaultConstraint
+from phalanx.model.supplies.gpu_shares.devices import GPU_MEMORY, GPU_SHARE
+from phalanx.model.supplies.gpu_shares.read import add_gpu_share
 from phalanx.model.supplies.known import read_supplies, what_supplies_read
+from phalanx.model.supplies.numa.read import read_numa_request
+
+HOST_NETWORK_WITH_USERS: Final = "UserNamespacesHostNetworkSupport"
+RESTART_ALL_CONTAINERS: Final = "RestartAllContainersOnContainerExits"
+BIND_MOUNT_OPTIONS: Final = "VolumeBindMountOptions"
+
+
+def required_features(spec: PodSpec) -> tuple[str, ...]:
+    """The features that a node must declare for a pod with this spec, sorted.
+
+    The rules are those of component-helpers/nodedeclaredfeatures of Kubernetes 1.37. The other features of
+    its registry concern changes of pods that run, and claims.
+    """
+    containers = (*spec.containers, *spec.init_containers)
+    rules = [rule for each in containers for rule in each.restart_policy_rules]
+    found = []
+    if any(rule.action == "RestartAllContainers" for rule in rules):
+        found.append(RESTART_ALL_CONTAINERS)
+    if spec.host_network and spec.host_users is False:
+        found.append(HOST_NETWORK_WITH_USERS)
+    if any(mount.bind_mount_options for each in containers for mount in each.volume_mounts):
+        found.append(BIND_MOUNT_OPTIONS)
+    return tuple(found)
+
 
 _REQUIRED: Final = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution"
@@ -194,3 +217,22 @@ def unsupported_fields(spec: core.PodSpec) -> Iterator[str]:
         yield "spec.schedulingGroup"
     if spec.workload_ref is not None:
         yield "spec.workloadRef"
+
+
+def read_extended(written: Pod) -> ExtendedRequests | None:
+    """What the containers of a pod request; None if it is nothing."""
+    found = tuple(_requests(written))
+    return ExtendedRequests(found) if found else None
+
+
+def _requests(written: Pod) -> Iterator[ContainerRequest]:
+    init = len(written.spec.init_containers)
+    for index, each in enumerate((*written.spec.init_containers, *written.spec.containers)):
+        asked = with_defaults(each.resources, "", [])
+        if any(map(is_extended, asked)):
+            names, ends_first = sorted(asked), index < init and each.restart_policy != "Always"
+            for name in names:
+                if is_extended(name) and asked[name]:
+                    yield ContainerRequest(
+                        each.name, index, name, names.index(name), asked[name], ends_first=ends_first
+                    )

@@ -14,8 +14,8 @@ from phalanx.model.api.meta import ObjectMeta
 from phalanx.model.conversion.requests import read_amounts
 from phalanx.model.conversion.shapes import read_shape, shape_of_requests
 from phalanx.model.conversion.spark import MEMORY, OVERHEAD_FACTOR, factor, overhead, size
-from phalanx.model.gpu_shares import requests_share
 from phalanx.model.pods import PodShape
+from phalanx.model.supplies.known import requests_parts
 from phalanx.model.workloads.kind import RequestPaths
 
 Find = Callable[[str], Any]
@@ -31,7 +31,7 @@ def shape_of_template(spec: object) -> PodShape | None:
     affinity = read.affinity and core.Affinity(node_affinity=read.affinity.node_affinity)
     read = structs.replace(read, affinity=affinity, volumes=(), topology_spread_constraints=())
     shape = read_shape(core.Pod(metadata=ObjectMeta(), spec=read))
-    is_whole = not (shape.invalid or shape.unsupported or requests_share(shape.requests))
+    is_whole = not (shape.invalid or shape.unsupported or requests_parts(shape.requests))
     return shape if is_whole else None
 
 
@@ -48,7 +48,7 @@ def shape_of_paths(paths: RequestPaths, find: Find) -> PodShape | None:
         written[name] = count
     wrong: list[str] = []
     amounts = read_amounts(written, "", wrong)
-    return None if wrong or not amounts or requests_share(amounts) else shape_of_requests(amounts)
+    return None if wrong or not amounts or requests_parts(amounts) else shape_of_requests(amounts)
 
 
 def _spark_memory(paths: RequestPaths, find: Find) -> int:

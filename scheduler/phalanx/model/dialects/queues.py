@@ -19,11 +19,11 @@ from phalanx.model.api.values import duration_ms, duration_text
 from phalanx.model.api.volcano import VolcanoQueue
 from phalanx.model.conversion.nodes import read_capacity
 from phalanx.model.conversion.queues import read_queue
-from phalanx.model.gpu_shares import GPU_MEMORY, GPU_SHARE, WHOLE_DEVICE
 from phalanx.model.names import API_GROUP
 from phalanx.model.queues import Backfill, Queue, QueueState
 from phalanx.model.reasons import Objection, Reason
 from phalanx.model.resources import capacity_amount
+from phalanx.model.supplies.gpu_shares.devices import GPU_MEMORY, GPU_SHARE, WHOLE_DEVICE
 
 _NEVER: Final = "999999h"
 """The longest time that a field of Phalanx holds, 114 years."""

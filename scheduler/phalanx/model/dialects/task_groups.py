@@ -14,10 +14,10 @@ from phalanx.model.conversion.requests import read_amounts, too_many
 from phalanx.model.conversion.template_shapes import shape_of_template
 from phalanx.model.conversion.workload_members import NUMBER_MAX
 from phalanx.model.dialects.dialect import unsupported_field
-from phalanx.model.gpu_shares import requests_share
 from phalanx.model.pods import PodShape
 from phalanx.model.reasons import Objection, Reason
 from phalanx.model.resources import PODS
+from phalanx.model.supplies.known import requests_parts
 
 DOMAIN: Final = "yunikorn.apache.org"
 TASK_GROUPS: Final = f"{DOMAIN}/task-groups"
@@ -147,7 +147,7 @@ def _shape(
     spec = {name: fields[key] for key, name in _OF_PODS.items() if fields.get(key)}
     container = {"name": "placeholder", "resources": {"requests": requests}}
     shape = shape_of_template({**spec, "containers": [container]})
-    if shape is None and not requests_share(read_amounts(requests, path, [])):
+    if shape is None and not requests_parts(read_amounts(requests, path, [])):
         wrong.append(f"{path}: expected {', '.join(spec) or 'minResource'} as of a pod")
     return shape
 

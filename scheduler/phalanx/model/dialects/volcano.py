@@ -4,6 +4,7 @@ docs/dialects/volcano.md states what becomes of each field, and which phases are
 """
 
 from collections.abc import Iterator, Mapping
+from itertools import combinations
 from typing import Final
 
 from msgspec import structs, to_builtins
@@ -11,7 +12,13 @@ from msgspec.structs import replace
 
 from phalanx.model.api.core import Pod
 from phalanx.model.api.meta import ObjectMeta
-from phalanx.model.api.pod_groups import Disruption, PodGroupSpec, TopologyRequest
+from phalanx.model.api.pod_groups import (
+    TRAFFIC_ENTRIES_MAX,
+    Disruption,
+    PodGroupSpec,
+    TopologyRequest,
+    Traffic,
+)
 from phalanx.model.api.values import duration_ms, seconds, time_s
 from phalanx.model.api.volcano import (
     NetworkTopology,
@@ -33,11 +40,34 @@ from phalanx.model.dialects.dialect import (
     refused_annotations,
     unsupported_field,
 )
-from phalanx.model.dialects.volcano_tasks import read_task_affinity
 from phalanx.model.gangs import Gang, RoleSpec
 from phalanx.model.names import DEFAULT_QUEUE, HYPER_NODES, LABEL_QUEUE, tier_label, tier_name_label
 from phalanx.model.pods import PodPhase
 from phalanx.model.reasons import Objection, Reason
+
+_TASK_AFFINITY: Final = "volcano.sh/task-topology-affinity"
+
+
+def _read_task_affinity(meta: ObjectMeta, wrong: list[str]) -> tuple[Traffic, ...]:
+    """Traffic of weight 1 between the tasks of each group; a task alone sends to itself.
+
+    `a,b;c` are two groups: a with b, and the pods of c among each other. As in Volcano, empty names do not
+    count, and a task that a group names twice is an error.
+    """
+    path, pairs = f"metadata.annotations[{_TASK_AFFINITY}]", dict[tuple[str, str], None]()
+    for written in meta.annotations.get(_TASK_AFFINITY, "").split(";"):
+        names = [name.strip() for name in written.split(",") if name.strip()]
+        if len(set(names)) < len(names):
+            wrong.append(f"{path}: a task is named twice in {written!r}")
+        group = sorted(set(names))
+        pairs.update(
+            dict.fromkeys(combinations(group, 2) if len(group) > 1 else [(name, name) for name in group])
+        )
+    if len(pairs) > TRAFFIC_ENTRIES_MAX:
+        wrong.append(f"{path}: {len(pairs)} pairs of tasks are more than {TRAFFIC_ENTRIES_MAX}")
+        return ()
+    return tuple(Traffic(sender=one, receiver=other) for one, other in pairs)
+
 
 _GROUP: Final = "scheduling.k8s.io/group-name"
 TASK: Final = "volcano.sh/task-spec"
@@ -107,7 +137,7 @@ def read_volcano_pod_group(written: VolcanoPodGroup) -> PodGroup:
             priority_class_name=spec.priority_class_name or None,
             topology=_topology(spec.network_topology),
             disruption=_disruption(written, wrong),
-            traffic=read_task_affinity(meta, wrong),
+            traffic=_read_task_affinity(meta, wrong),
         ),
         min_member=min_member,
         roles=roles,

@@ -3,23 +3,30 @@
 Another distribution brings its own with an entry point of the group `phalanx.supplies`: docs/plugins.md.
 """
 
-from collections.abc import Collection, Hashable, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.metadata import entry_points
 from typing import Final
 
 from phalanx.model.api import core
-from phalanx.model.pods import PodShape
-from phalanx.model.resources import Resources, fits
+from phalanx.model.nodes import Node
+from phalanx.model.pods import Device, Pod, PodPhase, PodShape
+from phalanx.model.reasons import Objection
+from phalanx.model.resources import Resources, add, fits
 from phalanx.model.supplies.attach_limits import ATTACH_LIMITS
 from phalanx.model.supplies.disks import Disks
+from phalanx.model.supplies.gpu_shares.supply import GPU_SHARES
+from phalanx.model.supplies.numa.supply import NUMA_ZONES
 from phalanx.model.supplies.ports import Ports
 from phalanx.model.supplies.storage import STATIC_VOLUMES, VOLUME_SPACE
-from phalanx.model.supplies.supply import Supply
+from phalanx.model.supplies.supply import OpenSupply, Parts, Supply
 
 ENTRY_POINT_GROUP: Final = "phalanx.supplies"
 
-_BUILT_IN: Final[tuple[Supply, ...]] = (Ports(), Disks(), ATTACH_LIMITS, STATIC_VOLUMES, VOLUME_SPACE)
+_BUILT_IN: Final[tuple[Supply, ...]] = (
+    *(GPU_SHARES, NUMA_ZONES),
+    *(Ports(), Disks(), ATTACH_LIMITS, STATIC_VOLUMES, VOLUME_SPACE),
+)
 
 
 @cache
@@ -34,10 +41,63 @@ def supplies() -> Mapping[str, Supply]:
     return found
 
 
+@cache
+def supplies_with(method: str) -> tuple[Supply, ...]:
+    """The supplies that override this method: others need not be asked."""
+    default = getattr(Supply, method)
+    return tuple([supply for supply in supplies().values() if getattr(type(supply), method) is not default])
+
+
+@cache
+def _by_prefix() -> Mapping[str, Supply]:
+    return {start: supply for name, supply in supplies().items() for start in (name, *supply.prefixes)}
+
+
+@cache
+def _by_request() -> Mapping[str, Supply]:
+    return {name: supply for supply in supplies().values() for name in supply.requested}
+
+
 def supply_of(resource: str) -> Supply | None:
     """The supply of a resource; None if nodes list it."""
     name, bracket, _ = resource.partition("[")
-    return supplies().get(name) if bracket else None
+    return _by_prefix().get(name.partition(" ")[0]) if bracket else None
+
+
+def writer_of(resource: str) -> Supply | None:
+    """The supply that writes amounts of the resource for users."""
+    return supply_of(resource) or _by_request().get(resource.partition(" ")[0])
+
+
+def requests_parts(requests: Resources) -> bool:
+    """Whether parts of nodes are requested."""
+    return any(name in requests for name in _by_request())
+
+
+def opened(nodes: Sequence[Node]) -> tuple[OpenSupply, ...]:
+    """The supplies of which some of these nodes have parts."""
+    found = [supply.open(nodes) for supply in supplies().values()]
+    return tuple([supply for supply in found if supply is not None])
+
+
+def needs_parts(shape: PodShape) -> bool:
+    """Whether such pods need parts of nodes that have parts."""
+    return any(supply.need(shape) is not None for supply in supplies_with("open"))
+
+
+def is_chosen_by_kubelet(resource: str) -> bool:
+    """Whether the kubelet chooses the part of the node that has this amount when the pod starts."""
+    supply = supply_of(resource)
+    return supply is not None and supply.is_chosen_by_kubelet
+
+
+def contradictions(named: Sequence[tuple[PodShape, str]]) -> Iterator[Objection]:
+    """Why pods of these shapes, each with the name of a pod, cannot be placed together."""
+    for supply in supplies_with("contradiction"):
+        needs = {need: name for shape, name in named if (need := supply.need(shape)) is not None}
+        objection = supply.contradiction(needs) if needs else None
+        if objection is not None:
+            yield objection
 
 
 def read_supplies(pod: core.Pod, wrong: list[str]) -> tuple[tuple[str, int], ...]:
@@ -50,12 +110,7 @@ def read_supplies(pod: core.Pod, wrong: list[str]) -> tuple[tuple[str, int], ...
 
 def what_supplies_read(pod: core.Pod) -> tuple[Hashable, ...]:
     """Equal for pods that use the same of all supplies, if their containers and `hostNetwork` are equal."""
-    return tuple([supply.reads(pod) for supply in _readers()])
-
-
-@cache
-def _readers() -> tuple[Supply, ...]:
-    return tuple(supply for supply in supplies().values() if type(supply).reads is not Supply.reads)
+    return tuple([supply.reads(pod) for supply in supplies_with("reads")])
 
 
 def offered_of(resource: str) -> int:
@@ -117,3 +172,28 @@ def whole_texts(used: Resources) -> list[str]:
         for name, amount in used.items()
         if (supply := supply_of(name)) is not None and amount >= supply.offered(name)
     ]
+
+
+# --- usage of nodes -----------------------------------------------------------------------------------------
+
+
+def shape_usage(shape: PodShape, part: Device | None, *, runs: bool = False) -> Resources:
+    """Usage of a node by a pod of this shape: requests, the part that it has, and supplies."""
+    requests = shape.requests
+    if shape.numa or not _by_request().keys().isdisjoint(requests):
+        for supply in supplies_with("open"):
+            requests = {**requests, **supply.usage(shape, part, runs=runs)}
+    return {**requests, **dict(shape.supplied)} if shape.supplied else requests
+
+
+def pod_usage(pod: Pod) -> Resources:
+    """Usage of a node by one of its pods."""
+    return shape_usage(pod.shape, pod.device, runs=pod.phase is not PodPhase.PENDING)
+
+
+def total_usage(pods: Iterable[Pod], parts: Parts) -> Resources:
+    """Usage of a node by these pods, none of which runs yet, with these parts of it."""
+    total: Resources = {}
+    for pod in pods:
+        total = add(total, shape_usage(pod.shape, parts.get(pod.uid)))
+    return total

@@ -4,12 +4,46 @@ What a pod uses of it is an amount of a resource beside its requests. The name o
 the supply and what it is about, such as `port[TCP:8080]`. So usage adds up like that of any other resource:
 pods of all schedulers count, and the end of a pod gives it back. The free amount of a resource that is used
 is negative, and `offered` is what every node offers. Queues are not charged.
+
+Some nodes consist of parts, such as NUMA zones or shared GPUs: that the sums of their amounts suffice is not
+enough, since a pod must find all that it needs in one part. Such a supply is opened for the nodes of a
+session (`OpenSupply`). What pods take of parts are amounts too, so a statement undoes it.
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Final, Protocol
 
 from phalanx.model.api import core
-from phalanx.model.resources import NONE
+from phalanx.model.names import PodUid
+from phalanx.model.nodes import Node, NodeState
+from phalanx.model.pods import Device, Pod, PodShape
+from phalanx.model.reasons import Objection
+from phalanx.model.resources import NONE, Resources
+
+Need = tuple[str, int]
+"""What a pod needs of parts of its node: a resource, and the amount that one part must have."""
+
+Parts = Mapping[PodUid, Device]
+"""The part of its node that each pod gets, of those that get a certain one."""
+
+NO_PARTS: Final[Parts] = {}
+
+
+class PartsLacking(Exception):
+    """The parts of a node have too little for some pods."""
+
+
+class Projection(Protocol):
+    """Amounts that add up instead of parts, since the solver knows no parts of nodes. Pods fit a node if the
+    sum of their amounts is free."""
+
+    def request(self, shape: PodShape, requests: Resources) -> Resources:
+        """The requests with the projected amounts."""
+        ...
+
+    def free(self, state: NodeState, free: Resources) -> Resources:
+        """These free amounts of the node, with the projected ones."""
+        ...
 
 
 class Supply:
@@ -17,6 +51,16 @@ class Supply:
 
     name: str
     """The first part of the names of its resources."""
+
+    prefixes: tuple[str, ...] = ()
+    """What names of its resources may begin with instead."""
+
+    requested: tuple[str, ...] = ()
+    """Resources that pods request of it as of any other: nodes list them, and queues are charged."""
+
+    is_chosen_by_kubelet: bool = False
+    """Whether the kubelet chooses the parts when a pod starts: then what the pod uses gets another name, and
+    who keeps its devices needs no more of it."""
 
     def resource(self, what: str) -> str:
         """The resource for something of this kind."""
@@ -50,3 +94,76 @@ class Supply:
     def shortage(self, resource: str) -> str:
         """Why a pod does not get what it needs of the resource on a node."""
         return f"{self.text(resource)} is in use"
+
+    def is_shown(self, resource: str, number: int) -> bool:
+        """Whether lists of amounts name this one. By default they leave out what pods share."""
+        return number >= self.offered(resource)
+
+    # --- parts of nodes -----------------------------------------------------------------------------------
+
+    def need(self, shape: PodShape) -> Need | None:
+        """What such pods need of a part of their node; None for nothing."""
+        return None
+
+    def contradiction(self, needs: Mapping[Need, str]) -> Objection | None:
+        """Why pods with these needs cannot be placed together, given the name of a pod for each."""
+        return None
+
+    def usage(self, shape: PodShape, part: Device | None, *, runs: bool) -> Resources:
+        """What such a pod uses of parts of its node, if it has this one; `runs`: whether it has started."""
+        return NONE
+
+    def is_foreseen(self, resource: str, node: Node) -> bool:
+        """Whether the sum that will be free of the resource later tells that parts of the node will be."""
+        return True
+
+    def is_safety(self, resource: str) -> bool:
+        """Whether the projected amount keeps pods of different needs apart that might fit together."""
+        return False
+
+    def open(self, nodes: Sequence[Node]) -> "OpenSupply | None":
+        """What a session with these nodes knows of their parts; None if no node has parts. Then the supply
+        costs nothing."""
+        return None
+
+    def objection(self, pod: Pod, state: NodeState, beside: Callable[[], Iterable[Pod]]) -> str | None:
+        """Why a pod may not be bound as it was decided, to the node on which it is assumed. `beside`: all
+        pods of its placement there."""
+        return None
+
+
+class OpenSupply:
+    """A supply whose nodes have parts, in one session. Subclasses override what they need."""
+
+    is_exact: bool = True
+    """Whether the projection of pods of different needs is exact. Else it may leave nodes out."""
+
+    unit: str
+    """What a pod must find its capacity in, such as "GPUs"."""
+
+    def __init__(self, supply: Supply) -> None:
+        self.need = supply.need
+
+    def project(self, shapes: Sequence[PodShape]) -> Projection:
+        """The projection for these pods, some of which need parts."""
+        raise NotImplementedError
+
+    def take(self, state: NodeState, free: Resources, pods: Sequence[Pod], parts: Parts) -> Parts:
+        """The parts that these pods take of a node with these free amounts: the given ones, else the best.
+
+        Raises PartsLacking.
+        """
+        return NO_PARTS
+
+    def lacking(self, shape: PodShape, state: NodeState, free: Resources) -> str | None:
+        """Why no part of the node has enough for such a pod; None if one has, or if other amounts of the node
+        are too small."""
+        return None
+
+    def is_fragmented(self, shape: PodShape, state: NodeState, free: Resources) -> bool:
+        """Whether fewer such pods fit the parts than the amounts of the node."""
+        return False
+
+    def usable(self, state: NodeState, free: Resources) -> Resources:
+        """Amounts that pods can use in parts, if they are not those of the node."""
+        return NONE

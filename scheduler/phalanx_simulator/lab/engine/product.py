@@ -12,7 +12,8 @@ from phalanx.cycle import Engine
 from phalanx.framework.config import convert
 from phalanx.framework.retry import CYCLE_PERIOD_MIN_S
 from phalanx.model.api.core import Pod
-from phalanx.model.api.kinds import KINDS, KubeObject
+from phalanx.model.api.kinds import KINDS
+from phalanx.model.api.meta import KubeObject
 from phalanx.model.decisions import CycleResult
 from phalanx.model.events import Applied, Deleted
 from phalanx.model.memory import Memory

@@ -8,11 +8,11 @@ from typing import Final
 
 from msgspec import Struct
 from phalanx.model.gangs import Gang
-from phalanx.model.gpu_shares import device_count, requests_share
 from phalanx.model.nodes import Node
 from phalanx.model.pods import Pod, PodPhase
 from phalanx.model.resources import CPU, GPU, MEMORY, Resources
 from phalanx.model.snapshot import Snapshot
+from phalanx.model.supplies.gpu_shares.devices import device_count, requests_share
 from phalanx.observe.recording import RecordingError, decode
 
 from phalanx_simulator.lab.engine.cluster import Pool

@@ -114,15 +114,6 @@ def study_of(settings: Any) -> Study:
     return study
 
 
-def variant_of(name: str, settings: Any) -> Variant:
-    """A variant with these values beside its name. Raises StudyError."""
-    given = {} if settings is None else settings
-    if not isinstance(given, dict) or "name" in given:
-        raise StudyError(f"variant {name}: expected keys and values such as {{addNodes: 20}}")
-    variant: Variant = _converted({**given, "name": name}, Variant, below=(f"variant {name}",))
-    return variant
-
-
 def _converted(settings: Any, kind: Any, *, below: KeyPath) -> Any:
     try:
         return msgspec.convert(settings, kind)

@@ -6,7 +6,7 @@ from typing import Final
 from phalanx.cache.cache import Cache
 from phalanx.cli.doctor.finding import Finding, Severity, names
 from phalanx.cli.doctor.installation import Installation
-from phalanx.model.api.kinds import KubeObject
+from phalanx.model.api.meta import KubeObject
 from phalanx.model.events import Applied, Relisted
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import Memory

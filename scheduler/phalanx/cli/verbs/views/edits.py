@@ -1,7 +1,7 @@
 """Changes to the objects of a cluster, for the question what would happen. Nothing is written to the API."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, TypeVar
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -9,7 +9,8 @@ from phalanx.cli.exits import BadInput
 from phalanx.cli.released_claims import made_again
 from phalanx.model.api.core import Namespace, Node, NodeSpec, NodeStatus, Pod, PodStatus
 from phalanx.model.api.devices import ResourceClaim
-from phalanx.model.api.kinds import KubeObject, kind_name
+from phalanx.model.api.kinds import kind_name
+from phalanx.model.api.meta import KubeObject
 from phalanx.model.api.queues import Queue
 from phalanx.model.names import HOSTNAME_KEY
 from phalanx.model.nodes import is_state_taint
@@ -17,8 +18,6 @@ from phalanx.model.pods import PodPhase
 
 Key = tuple[str, str, str]
 """Kind, namespace and name."""
-
-K = TypeVar("K", bound=KubeObject)
 
 _ON_EVERY_NODE: Final = "DaemonSet"
 _ENDED: Final = (PodPhase.SUCCEEDED, PodPhase.FAILED)

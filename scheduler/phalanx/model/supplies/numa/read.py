@@ -17,9 +17,9 @@ from phalanx.model.api import core
 from phalanx.model.api.node_topologies import NodeResourceTopology, Zone
 from phalanx.model.conversion.requests import aggregate, read_amounts, with_defaults
 from phalanx.model.nodes import Amounts, Numa, ZoneLayout
-from phalanx.model.numa import NumaRequest, numa_resource
 from phalanx.model.reasons import Objection, Reason
 from phalanx.model.resources import CPU, MEMORY, InvalidQuantity, Resources, capacity_amount, sum_of
+from phalanx.model.supplies.numa.zones import NumaRequest, numa_resource
 
 _POLICY: Final = "topologyManagerPolicy"
 _SCOPE: Final = "topologyManagerScope"

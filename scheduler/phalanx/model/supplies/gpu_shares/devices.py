@@ -17,13 +17,11 @@ from phalanx.model.names import (
     ANNOTATION_GPU_MEMORY,
     ANNOTATION_GPU_SHARE,
     ANNOTATION_GPU_TAKEN,
-    PodUid,
 )
 from phalanx.model.nodes import NodeState
-from phalanx.model.numa import as_running_resource, is_numa_resource
-from phalanx.model.pods import Device, Pod, PodPhase, PodShape
-from phalanx.model.resources import NONE, Resources, add
-from phalanx.model.supplies.known import supply_of
+from phalanx.model.pods import Device
+from phalanx.model.resources import NONE, Resources
+from phalanx.model.supplies.supply import Need
 
 GPU_SHARE: Final = ANNOTATION_GPU_SHARE
 GPU_MEMORY: Final = ANNOTATION_GPU_MEMORY
@@ -34,13 +32,6 @@ WHOLE_DEVICE: Final = 1000
 UNKNOWN_DEVICE: Final = "gpu[?]"
 """Usage of an unknown device. It counts on every device of the node, since it may be on any of them."""
 
-Share = tuple[str, int]
-"""GPU_SHARE or GPU_MEMORY, and the amount."""
-
-Devices = Mapping[PodUid, Device]
-"""The device of each pod with a share."""
-
-NO_DEVICES: Final[Devices] = {}
 _NO_ANNOTATIONS: Final[Mapping[str, str]] = {}
 
 
@@ -102,41 +93,6 @@ def free_share(state: NodeState, free: Resources) -> Resources:
     return {GPU_SHARE: left, GPU_MEMORY: left * device_memory(state.node.allocatable) // WHOLE_DEVICE}
 
 
-def is_node_part(resource: str) -> bool:
-    """Whether the resource is one that `shape_usage` adds to requests: a device, a NUMA zone or a supply."""
-    return is_device(resource) or is_numa_resource(resource) or supply_of(resource) is not None
-
-
-def shape_usage(shape: PodShape, device: Device | None, *, runs: bool = False) -> Resources:
-    """Usage of a node by a pod of this shape: of one device if it is known, else of any device.
-
-    It includes supplies, and NUMA zones in the form for running pods if `runs` is true.
-    """
-    requests = shape.requests
-    if shape.numa:
-        requests = {**requests, (as_running_resource(shape.numa) if runs else shape.numa): 1}
-    if shape.supplied:
-        requests = {**requests, **dict(shape.supplied)}
-    if not requests_share(requests):
-        return requests
-    taken = device.taken if device is not None else requests.get(GPU_SHARE, WHOLE_DEVICE)
-    name = device_name(device.index) if device is not None else UNKNOWN_DEVICE
-    return {**requests, name: taken}
-
-
-def pod_usage(pod: Pod) -> Resources:
-    """Usage of a node by one of its pods: requests, a part of a device, NUMA zones and supplies."""
-    return shape_usage(pod.shape, pod.device, runs=pod.phase is not PodPhase.PENDING)
-
-
-def total_usage(pods: Iterable[Pod], devices: Devices) -> Resources:
-    """Usage of a node by these pods, none of which runs yet, on these devices."""
-    total: Resources = {}
-    for pod in pods:
-        total = add(total, shape_usage(pod.shape, devices.get(pod.uid)))
-    return total
-
-
 def assign_devices(sizes: Sequence[int], devices: Sequence[int]) -> tuple[int, ...] | None:
     """Choose a device for each size by best fit decreasing: the device with the least free share that
     suffices.
@@ -156,7 +112,7 @@ def assign_devices(sizes: Sequence[int], devices: Sequence[int]) -> tuple[int, .
     return tuple(chosen)
 
 
-def share_of(requests: Resources) -> Share | None:
+def share_of(requests: Resources) -> Need | None:
     """The requested share; None for a request without one."""
     for name in (GPU_SHARE, GPU_MEMORY):
         if name in requests:
@@ -164,7 +120,7 @@ def share_of(requests: Resources) -> Share | None:
     return None
 
 
-def incompatible_shares(shares: Iterable[Share]) -> tuple[Share, Share] | None:
+def incompatible_shares(shares: Iterable[Need]) -> tuple[Need, Need] | None:
     """Two shares for which best fit decreasing is not exact; None if there are no such shares.
 
     Compatible are equal shares, and thousandths of which one is a multiple of the other.
