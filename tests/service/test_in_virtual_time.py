@@ -3,8 +3,8 @@
 import asyncio
 from typing import Any
 
-from phalanx.framework.retry import RetryConfig
 from phalanx.framework.config import SchedulerConfig
+from phalanx.framework.retry import RetryConfig
 from phalanx.limits import PARTIAL_GANG_GRACE_MS
 from phalanx.model.names import API_GROUP, LABEL_POD_GROUP
 from phalanx_simulator.embedded import manifests
