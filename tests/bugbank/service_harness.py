@@ -267,7 +267,7 @@ def seen(
         checks=ALL_CHECKS,
         replicas=replicas,
         single_writer=not rival,
-        config=config or SchedulerConfig(),
+        config=config or SchedulerConfig(suspend_evicted_workloads=False),
     )
     world = in_world(settings, run)
     if world.violations.kept:

@@ -20,6 +20,9 @@ from phalanx_simulator.runs.world import World, WorldSettings, in_world
 Act = Callable[[World], Coroutine[Any, Any, str | None]]
 """Runs in a world; returns what is wrong in addition to what the checks find."""
 
+DELETING = SchedulerConfig(suspend_evicted_workloads=False)
+"""Evictions delete the pods, so that mistakes of these requests can be found."""
+
 SETTLED_S = 4.0
 GPU = "nvidia.com/gpu"
 FULL = {GPU: "8"}
@@ -36,7 +39,7 @@ def watched(act: Act, *, single_writer: bool = True, kills: bool = False) -> str
     async def play(world: World) -> None:
         said.append(await act(world))
 
-    settings = WorldSettings(seed=1, checks=ALL_CHECKS, single_writer=single_writer)
+    settings = WorldSettings(seed=1, checks=ALL_CHECKS, single_writer=single_writer, config=DELETING)
     world = in_world(settings, play)
     for violation in world.violations.kept:
         return f"{violation.check} {violation.subject}: {violation.message}"

@@ -44,9 +44,6 @@ RARELY_USED = {
         "scheduling.run.ai", "podgroups/status", "patch"
     ): "the condition of KAI's PodGroups, which this API server does not serve",
     Permission(
-        "batch", "jobs", "patch"
-    ): "a Job that is made smaller, which must run longer than KWOK runs Jobs here; `make workloads` does",
-    Permission(
         "resource.k8s.io", "resourceclaims/binding", "patch"
     ): "the API server asks for it when an allocation is written to the status; no request names it",
     Permission(
@@ -65,6 +62,14 @@ RARELY_USED = {
         Permission(kind.group, kind.plural, "watch"): "workloads that own no pod here"
         for kind in WORKLOADS.values()
         if kind.kind != "Job"
+    },
+    **{
+        Permission(
+            kind.group, kind.plural, verb
+        ): "the eviction of all its pods, or a Job that is made smaller"
+        for kind in WORKLOADS.values()
+        if kind.suspended
+        for verb in ("get", "patch")
     },
 }
 
