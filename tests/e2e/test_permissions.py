@@ -64,9 +64,7 @@ RARELY_USED = {
         if kind.kind != "Job"
     },
     **{
-        Permission(
-            kind.group, kind.plural, verb
-        ): "the eviction of all its pods, or a Job that is made smaller"
+        Permission(kind.group, kind.plural, verb): "eviction of all its pods, or a Job that is made smaller"
         for kind in WORKLOADS.values()
         if kind.suspended
         for verb in ("get", "patch")
