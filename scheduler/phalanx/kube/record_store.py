@@ -6,7 +6,7 @@ the last leader sent late can have changed the ConfigMap meanwhile, and no bind 
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -15,13 +15,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from phalanx.kube.binding import Resume
-from phalanx.kube.client import Patch
-from phalanx.kube.decode import Undecodable, decode_leniently
-from phalanx.kube.errors import ApiError, Conflict, NotFound, retry_after
+from phalanx.kube.decode import Undecodable
+from phalanx.kube.errors import ApiError, retry_after
+from phalanx.kube.own_config_map import OwnConfigMap
 from phalanx.kube.writing import WriteContext
 from phalanx.limits import BIND_BACKOFF_FIRST_S, BIND_BACKOFF_LONGEST_S
-from phalanx.model.api.config_maps import ConfigMap
-from phalanx.model.api.kinds import KINDS
 from phalanx.model.names import GangId
 from phalanx.model.records import GangRecord
 from phalanx.model.stored_records import (
@@ -48,10 +46,7 @@ RECORDS_DELAY_S: Final = 2.0
 
 _log = structlog.get_logger(__name__)
 
-_encode: Final = msgspec.json.Encoder(order="deterministic").encode
-_decode: Final = msgspec.json.Decoder(ConfigMap).decode
 _FAILED: Final = (ApiError, OutcomeUnknown, RequestNotSent, msgspec.MsgspecError, Undecodable)
-_LABELS: Final = {"app.kubernetes.io/name": "phalanx"}
 
 
 class LoadedRecords(Struct, frozen=True):
@@ -69,16 +64,10 @@ class RecordStore:
     ) -> None:
         """`on_stored` gets what each write has changed."""
         self._context = context
-        self._client = context.client
         self._clock = context.clock
         self._on_stored = on_stored
-        self._collection = KINDS["ConfigMap"].path(namespace=namespace)
-        self._path = KINDS["ConfigMap"].path(namespace=namespace, name=RECORDS_NAME)
+        self._map = OwnConfigMap(context, namespace=namespace, name=RECORDS_NAME)
         self._document = RecordDocument(RECORDS_BYTES_MAX)
-        self._data: Mapping[str, str] = {}
-        """What the ConfigMap holds."""
-        self._version: str | None = None
-        """Of the ConfigMap; empty if there is none, None if it must be read."""
         self._unsent: dict[GangId, None] = {}
         self._sending: dict[GangId, None] = {}
         self._waiting: list[tuple[GangId, Resume]] = []
@@ -94,15 +83,15 @@ class RecordStore:
         """Read the ConfigMap, as soon as the API server lets us."""
         while True:
             try:
-                await self._read()
+                await self._map.read()
             except _FAILED as error:
-                _log.warning("records not read, retrying", object=self._path, error=str(error))
+                _log.warning("records not read, retrying", object=self._map.path, error=str(error))
                 await asyncio.sleep(self._backoff.next(at_least=retry_after(error)))
             else:
                 break
         self._backoff.reset()
-        self._document = RecordDocument(RECORDS_BYTES_MAX, read_records(self._data))
-        is_first = not is_initialized(self._data)
+        self._document = RecordDocument(RECORDS_BYTES_MAX, read_records(self._map.data))
+        is_first = not is_initialized(self._map.data)
         if is_first:
             self._changed.set()
         return LoadedRecords(self._document.records(), is_first)
@@ -189,10 +178,8 @@ class RecordStore:
             self._answer(None)
 
     def _failed(self, error: Exception) -> None:
-        """Later changes of the ConfigMap are based on what it holds then."""
-        self._version = None
         self._context.reports.write_finished("records", "refused")
-        _log.warning("records not written, retrying", object=self._path, error=str(error))
+        _log.warning("records not written, retrying", object=self._map.path, error=str(error))
         delay = self._backoff.next(at_least=retry_after(error))
         self._next_write = self._clock.monotonic() + delay
         self._changed.set()
@@ -207,47 +194,18 @@ class RecordStore:
             else:
                 resume(error)
 
-    async def _read(self) -> None:
-        try:
-            found = await self._client.get(self._path, _decode_config_map, timeout=self._context.timeout())
-        except NotFound:
-            self._version, data = "", dict[str, str]()
-        else:
-            self._version, data = found.metadata.resource_version, dict(found.data)
-        self._data = data
-
     async def _write(self) -> None:
-        if self._version is None:
-            await self._read()
-        data = self._document.data()
+        await self._map.read_if_unknown()
+        before, data = self._map.data, self._document.data()
         changes = {
             name: data.get(name)
-            for name in sorted(data.keys() | self._data.keys())
-            if data.get(name) != self._data.get(name)
+            for name in sorted(data.keys() | before.keys())
+            if data.get(name) != before.get(name)
         }
         if not changes:
             return
-        answer = await self._send(changes, data)
-        self._version = decode_leniently(_decode, answer).metadata.resource_version
-        before, self._data = self._data, data
+        await self._map.change(changes)
         size = sum(map(len, data.values()))
         self._next_write = self._clock.monotonic() + size / RECORDS_WRITE_RATE
         self._context.reports.write_finished("records", "written")
         self._on_stored(changes_of_data(before, data))
-
-    async def _send(self, changes: Mapping[str, str | None], data: Mapping[str, str]) -> bytes:
-        version, self._version = self._version, None  # unknown until an answer arrives
-        timeout = self._context.timeout()
-        if not version:
-            body = _encode({"metadata": {"name": RECORDS_NAME, "labels": _LABELS}, "data": data})
-            return await self._client.create(self._collection, body, timeout=timeout)
-        body = _encode({"metadata": {"resourceVersion": version}, "data": changes})
-        try:
-            return await self._client.patch(self._path, body, how=Patch.MERGE, timeout=timeout)
-        except NotFound as error:
-            gone = "the ConfigMap was deleted"
-            raise Conflict(code=error.code, reason=error.reason, message=gone) from error
-
-
-def _decode_config_map(body: bytes) -> ConfigMap:
-    return decode_leniently(_decode, body)

@@ -6,8 +6,6 @@ The token of the suspension is written to the workload together with the suspens
 suspended by somebody else, or resumed meanwhile.
 """
 
-import asyncio
-from collections.abc import Mapping
 from typing import Final
 
 import msgspec
@@ -16,13 +14,13 @@ from msgspec import Struct
 from phalanx.kube.client import Patch
 from phalanx.kube.decode import decode_leniently
 from phalanx.kube.errors import NotFound
+from phalanx.kube.own_config_map import OwnConfigMap
 from phalanx.kube.writing import WriteContext
-from phalanx.model.api.config_maps import ConfigMap
-from phalanx.model.api.kinds import KINDS, kind_named
+from phalanx.model.api.kinds import kind_named
 from phalanx.model.api.workloads import WorkloadObject
 from phalanx.model.names import ANNOTATION_SUSPENSION, KUEUE_QUEUE_LABEL, GangId
 from phalanx.model.workloads.job import JOB
-from phalanx.model.workloads.kind import WorkloadKind
+from phalanx.model.workloads.kind import WorkloadKind, names_on_path, value_at
 from phalanx.model.workloads.known import WorkloadKinds
 
 SUSPENSIONS_NAME: Final = "phalanx-suspensions"
@@ -36,7 +34,6 @@ _CRON_JOB: Final = "CronJob"
 """It creates Jobs, and does not change them afterwards."""
 
 _encode: Final = msgspec.json.Encoder(order="deterministic").encode
-_decode_config_map: Final = msgspec.json.Decoder(ConfigMap).decode
 _decode_workload: Final = msgspec.json.Decoder(WorkloadObject).decode
 
 
@@ -56,7 +53,10 @@ _decode_suspension: Final = msgspec.json.Decoder(Suspension).decode
 
 
 class WorkloadSuspender:
-    """Sends the requests. All methods raise ApiError, OutcomeUnknown, RequestNotSent, or MsgspecError."""
+    """Sends the requests.
+
+    All methods raise ApiError, OutcomeUnknown, RequestNotSent, MsgspecError or Undecodable.
+    """
 
     def __init__(
         self,
@@ -69,15 +69,12 @@ class WorkloadSuspender:
         self._context = context
         self._client = context.client
         self._kinds = kinds
-        self._collection = KINDS["ConfigMap"].path(namespace=namespace)
-        self._path = KINDS["ConfigMap"].path(namespace=namespace, name=SUSPENSIONS_NAME)
-        self._version: str | None = None
-        """Of the ConfigMap; empty if there is none, None if it must be read."""
-        self._writing = asyncio.Lock()
+        self._map = OwnConfigMap(context, namespace=namespace, name=SUSPENSIONS_NAME)
 
     async def stored(self) -> tuple[Suspension, ...]:
         """The suspensions in the ConfigMap, of kinds that are known."""
-        stored = [_suspension_in(text) for text in (await self._read()).values()]
+        await self._map.read()
+        stored = [_suspension_in(text) for text in self._map.data.values()]
         return tuple(each for each in stored if each is not None and each.kind in self._kinds.by_name)
 
     async def suspend(self, suspension: Suspension, *, pods: int) -> bool:
@@ -88,7 +85,7 @@ class WorkloadSuspender:
         kind = self._kinds.by_name[suspension.kind]
         if found is None or not is_suspendable(found, kind, pods=pods):
             return False
-        await self._change({suspension.uid: _encode(suspension).decode()})
+        await self._map.change({suspension.uid: _encode(suspension).decode()})
         await self._patch(suspension, found, is_suspended=True)
         return True
 
@@ -102,32 +99,7 @@ class WorkloadSuspender:
 
     async def forget(self, suspension: Suspension) -> None:
         """Remove it from the ConfigMap, after the workload is resumed."""
-        await self._change({suspension.uid: None})
-
-    async def _read(self) -> Mapping[str, str]:
-        try:
-            found = await self._client.get(self._path, _read_config_map, timeout=self._context.timeout())
-        except NotFound:
-            self._version = ""
-            return {}
-        self._version = found.metadata.resource_version
-        return found.data
-
-    async def _change(self, data: Mapping[str, str | None]) -> None:
-        """One after the other: each write is based on the one before, so that no earlier leader writes."""
-        async with self._writing:
-            if self._version is None:
-                await self._read()
-            version, self._version = self._version, None  # unknown until an answer arrives
-            timeout = self._context.timeout()
-            if version:
-                body = _encode({"metadata": {"resourceVersion": version}, "data": data})
-                answer = await self._client.patch(self._path, body, how=Patch.MERGE, timeout=timeout)
-            else:
-                written = {uid: text for uid, text in data.items() if text is not None}
-                body = _encode({"metadata": {"name": SUSPENSIONS_NAME}, "data": written})
-                answer = await self._client.create(self._collection, body, timeout=timeout)
-            self._version = _read_config_map(answer).metadata.resource_version
+        await self._map.change({suspension.uid: None})
 
     async def _get(self, suspension: Suspension) -> WorkloadObject | None:
         try:
@@ -147,7 +119,7 @@ class WorkloadSuspender:
             "annotations": {ANNOTATION_SUSPENSION: token},
         }
         value: object = is_suspended
-        for name in reversed(self._kinds.by_name[suspension.kind].suspended.split(".")):
+        for name in reversed(names_on_path(self._kinds.by_name[suspension.kind].suspended)):
             value = {name: value}
         assert isinstance(value, dict)
         body = _encode({"metadata": metadata, **value})
@@ -160,7 +132,7 @@ class WorkloadSuspender:
         return kind.path(namespace=suspension.namespace, name=suspension.name)
 
     def _is_ours(self, suspension: Suspension, found: WorkloadObject) -> bool:
-        is_suspended = value_at(found, self._kinds.by_name[suspension.kind].suspended) is True
+        is_suspended = _value_at(found, self._kinds.by_name[suspension.kind].suspended) is True
         is_same = found.metadata.annotations.get(ANNOTATION_SUSPENSION) == suspension.token
         return is_suspended and is_same and not is_of_kueue(found)
 
@@ -173,14 +145,14 @@ def is_suspendable(found: WorkloadObject, kind: WorkloadKind, *, pods: int) -> b
     meta, active = found.metadata, found.status.get("active")
     has_others = kind.name == JOB.name and isinstance(active, int) and active > pods
     is_part = any(owner.controller and owner.kind != _CRON_JOB for owner in meta.owner_references)
-    is_going = meta.deletion_timestamp is not None or value_at(found, kind.suspended) is True
+    is_going = meta.deletion_timestamp is not None or _value_at(found, kind.suspended) is True
     return not (has_others or is_part or is_going or is_of_kueue(found))
 
 
 def is_of_kueue(found: WorkloadObject) -> bool:
     """Whether Kueue suspends and resumes the workload."""
     meta = found.metadata
-    managers = (found.spec.get("managedBy"), value_at(found, "spec.runPolicy.managedBy"))
+    managers = (found.spec.get("managedBy"), _value_at(found, "spec.runPolicy.managedBy"))
     return (
         KUEUE_QUEUE_LABEL in meta.labels
         or any(owner.api_version.startswith(_KUEUE) for owner in meta.owner_references)
@@ -188,12 +160,8 @@ def is_of_kueue(found: WorkloadObject) -> bool:
     )
 
 
-def value_at(found: WorkloadObject, path: str) -> object:
-    """The value at a path of names with dots between them; None without one."""
-    value: object = {"spec": found.spec, "status": found.status}
-    for name in path.split("."):
-        value = value.get(name) if isinstance(value, Mapping) else None
-    return value
+def _value_at(found: WorkloadObject, path: str) -> object:
+    return value_at({"spec": found.spec, "status": found.status}, path)
 
 
 def _suspension_in(text: str) -> Suspension | None:
@@ -201,10 +169,6 @@ def _suspension_in(text: str) -> Suspension | None:
         return _decode_suspension(text)
     except msgspec.MsgspecError:
         return None
-
-
-def _read_config_map(body: bytes) -> ConfigMap:
-    return decode_leniently(_decode_config_map, body)
 
 
 def _read_workload(body: bytes) -> WorkloadObject:

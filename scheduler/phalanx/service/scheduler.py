@@ -103,8 +103,6 @@ class Scheduler:
         self._placement_check = CachePlacementCheck(parts.cache, parts.config, parts.clock.now_ms)
         self._binder = Binder(context, self._binder_callbacks(parts))
         self._records = GangRecords(context, state=self._state, namespace=parts.identity.lease_namespace)
-        self._suspensions = self._new_suspensions(context)
-        self._evictor = self._new_evictor(context)
         self._reporter = Reporter(
             context,
             state=self._state,
@@ -113,6 +111,8 @@ class Scheduler:
             source=EventSource(controller=parts.controller, instance=parts.identity.name),
             none_due=self._binder.none_due,
         )
+        self._suspensions = self._new_suspensions(context)
+        self._evictor = self._new_evictor(context)
         confirmations = BindConfirmations(parts.cache, parts.clock, parts.metrics)
         self._state.on_pods = confirmations.seen
         self._state.on_api_event = self._binder.notice
@@ -232,8 +232,7 @@ class Scheduler:
 
     async def _lead(self, tasks: asyncio.TaskGroup, stop: asyncio.Event) -> None:
         await self._watcher.restart_and_sync(tasks)
-        await self._records.load()
-        await self._suspensions.load()
+        await asyncio.gather(self._records.load(), self._suspensions.load())
         async with asyncio.TaskGroup() as work:
             workers = [
                 work.create_task(self._binder.run(), name="bind"),
@@ -271,7 +270,7 @@ class Scheduler:
             suspender=WorkloadSuspender(context, namespace=identity.lease_namespace, kinds=kinds),
             kinds=kinds,
             message=self._names.eviction_message,
-            events=lambda: self._reporter.events,
+            events=self._reporter.events,
         )
         suspensions.is_on = config.suspend_evicted_workloads
         return suspensions

@@ -5,13 +5,14 @@ Where it cannot be suspended, or its controller does not delete the pods, they a
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from functools import partial
 from typing import Any, Final
 
 import msgspec
 import structlog
-from msgspec import Struct
 
+from phalanx.kube.decode import Undecodable
 from phalanx.kube.errors import ApiError, is_refused, retry_after
 from phalanx.kube.events import PodEvents, PodRef
 from phalanx.kube.flow_control import Backoff, FairQueue
@@ -48,21 +49,12 @@ server is one minute by default."""
 
 _log = structlog.get_logger(__name__)
 
-_FAILED: Final = (ApiError, OutcomeUnknown, RequestNotSent, msgspec.MsgspecError)
+_FAILED: Final = (ApiError, OutcomeUnknown, RequestNotSent, msgspec.MsgspecError, Undecodable)
 
 Done = Callable[[bool], None]
 
 
-class _Order(Struct, frozen=True):
-    """A workload to be suspended, or to be resumed if `done` is None.
-
-    `pods`: those that its gang has. `why`: the message of the eviction.
-    """
-
-    suspension: Suspension
-    pods: int = 0
-    done: Done | None = None
-    why: str = ""
+_Request = Callable[[], Awaitable[None]]
 
 
 class Suspensions:
@@ -76,7 +68,7 @@ class Suspensions:
         suspender: WorkloadSuspender,
         kinds: WorkloadKinds,
         message: Callable[[Evict], str],
-        events: Callable[[], PodEvents],
+        events: PodEvents,
     ) -> None:
         """`message`: that of an eviction for the tenant."""
         self.is_on = True
@@ -87,14 +79,15 @@ class Suspensions:
         self._message = message
         self._events = events
         self._open: dict[str, Suspension] = {}
+        self._has_open = asyncio.Event()
         self._inherited: set[str] = set()
         """UIDs of workloads that the last leader may not have suspended yet."""
         self._late_until = 0.0
         """The last leader may have sent suspensions that take effect until then, in monotonic seconds."""
         self._busy: set[str] = set()
         """UIDs of workloads of which a request is in flight or will be repeated."""
-        self._queue: FairQueue[_Order] = FairQueue(
-            self._carry_out, workers=_CONCURRENCY, workers_per_tenant=_CONCURRENCY
+        self._queue: FairQueue[_Request] = FairQueue(
+            lambda request: request(), workers=_CONCURRENCY, workers_per_tenant=_CONCURRENCY
         )
 
     async def load(self) -> None:
@@ -109,7 +102,8 @@ class Suspensions:
                     return
                 await asyncio.sleep(backoff.next(at_least=retry_after(error)))
             else:
-                self._open = {each.uid: each for each in stored}
+                for each in stored:
+                    self._add(each)
                 self._inherited = set(self._open)
                 self._late_until = self._context.clock.monotonic() + _LATE_WRITE_S
                 return
@@ -119,68 +113,80 @@ class Suspensions:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._queue.run())
             while True:
+                await self._has_open.wait()
                 await asyncio.sleep(_RESUME_CHECK_S)
                 self._resume_ended()
 
     def end(self, evictions: Sequence[Evict], done: Done) -> None:
         """Suspend the workload of these pods if that ends them and no others; `done` gets whether it does."""
         gang = self._state.cache.gang(evictions[0].gang)
-        uids = {eviction.pod for eviction in evictions}
-        found = suspension_of(gang, uids, self._state.cache.workload(gang.id), self._kinds) if gang else None
-        suspension = self._begin(found) if found is not None and self.is_on else None
+        suspension = self._begin(gang, evictions) if gang is not None and self.is_on else None
         if gang is None or suspension is None:
             done(False)
             return
-        self._busy.add(suspension.uid)
         pods = sum(not pod.is_finished for pod in gang.members)
-        self._queue.put(suspension.namespace, _Order(suspension, pods, done, self._message(evictions[0])))
+        why = self._message(evictions[0])
+        self._send(suspension, partial(self._evict, suspension, pods, why, done))
 
-    def _begin(self, found: Suspension) -> Suspension | None:
+    def _begin(self, gang: Gang, evictions: Sequence[Evict]) -> Suspension | None:
         """Open a suspension, or continue that of the last leader. Only the first attempt suspends."""
+        uids = {eviction.pod for eviction in evictions}
+        found = suspension_of(gang, uids, self._state.cache.workload(gang.id), self._kinds)
+        if found is None:
+            return None
         if found.uid in self._inherited and found.uid not in self._busy:
             self._inherited.discard(found.uid)
             return self._open[found.uid]
         if found.uid in self._open or len(self._open) >= SUSPENSIONS_MAX:
             return None
         suspension = msgspec.structs.replace(found, token=str(self._context.clock.now_ms()))
-        self._open[suspension.uid] = suspension
+        self._add(suspension)
         return suspension
+
+    def _add(self, suspension: Suspension) -> None:
+        self._open[suspension.uid] = suspension
+        self._has_open.set()
+
+    def _remove(self, suspension: Suspension) -> None:
+        del self._open[suspension.uid]
+        if not self._open:
+            self._has_open.clear()
+
+    def _send(self, suspension: Suspension, request: _Request) -> None:
+        self._busy.add(suspension.uid)
+        self._queue.put(suspension.namespace, request)
 
     def _resume_ended(self) -> None:
         for suspension in self._open.values():
             gang = self._state.cache.gang(suspension.gang)
             is_ended = gang is None or all(pod.deleting or not pod.holds_node for pod in gang.members)
             if is_ended and suspension.uid not in self._busy:
-                self._busy.add(suspension.uid)
-                self._queue.put(suspension.namespace, _Order(suspension))
+                self._send(suspension, partial(self._resume, suspension))
 
-    async def _carry_out(self, order: _Order) -> None:
-        if order.done is None:
-            await self._resume(order.suspension)
-            return
-        is_suspended = await self._suspend(order)
-        self._busy.discard(order.suspension.uid)
-        order.done(is_suspended)
+    async def _evict(self, suspension: Suspension, pods: int, why: str, done: Done) -> None:
+        is_suspended = await self._suspend(suspension, pods)
+        self._busy.discard(suspension.uid)
+        if is_suspended:
+            _log_of(suspension).info("workload suspended to evict its pods")
+            message = f"Suspended: {why}. It is resumed when its pods end"
+            self._events.suspended(self._reference(suspension), message=message)
+        done(is_suspended)
 
-    async def _suspend(self, order: _Order) -> bool:
+    async def _suspend(self, suspension: Suspension, pods: int) -> bool:
         """A suspension of which the outcome is unknown stays open: it is ended like others."""
-        suspension, backoff = order.suspension, self._new_backoff()
+        backoff = self._new_backoff()
         for attempt in range(_ATTEMPTS_MAX):
             try:
-                is_suspended = await self._suspender.suspend(suspension, pods=order.pods)
+                is_suspended = await self._suspender.suspend(suspension, pods=pods)
             except _FAILED as error:
                 _log_of(suspension).info("workload not suspended", attempt=attempt, error=str(error))
                 if is_refused(error):
                     return False
                 await asyncio.sleep(backoff.next(at_least=retry_after(error)))
-                continue
-            if is_suspended:
-                _log_of(suspension).info("workload suspended to evict its pods")
-                text = f"Suspended: {order.why}. It is resumed when its pods end"
-                self._events().suspended(self._reference(suspension), message=text)
-            elif not attempt:
-                del self._open[suspension.uid]
-            return is_suspended
+            else:
+                if not is_suspended and not attempt:
+                    self._remove(suspension)
+                return is_suspended
         return False
 
     async def _resume(self, suspension: Suspension) -> None:
@@ -194,13 +200,13 @@ class Suspensions:
             _log_of(suspension).info("workload not resumed, retrying", error=str(error))
             self._look_later(suspension, max(_BACKOFF_LONGEST_S, retry_after(error) or 0.0))
             return
-        del self._open[suspension.uid]
+        self._remove(suspension)
         self._busy.discard(suspension.uid)
         self._inherited.discard(suspension.uid)
         if is_resumed:
             _log_of(suspension).info("workload resumed")
             message = "Resumed after its pods were evicted"
-            self._events().resumed(self._reference(suspension), message=message)
+            self._events.resumed(self._reference(suspension), message=message)
 
     def _reference(self, suspension: Suspension) -> PodRef:
         kind = kind_named(suspension.kind, self._kinds)

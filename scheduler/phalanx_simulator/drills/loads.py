@@ -98,7 +98,7 @@ _RECORDS: Final = 4096
 KEPT: Final[Mapping[str, int]] = {
     "._placement_check._rejections": CHECKED_NODES_KEPT,
     "._children": _LABELS,
-    "._events._series": EVENT_SERIES_MAX,
+    ".events._series": EVENT_SERIES_MAX,
     "._records._decided": _RECORDS,
     "._memory.seen_members": _RECORDS,
     "._memory.avoided": AVOIDED_GANGS_MAX * AVOIDED_NODES_MAX,

@@ -117,6 +117,8 @@ class Trials:
         """Whether the demand fits after the change; None if that is not known."""
         if self._problems.objects_to(change.demand.gang):
             return False
+        if not self.may_go_on:
+            return None
         return self._oracle.fits(feasibility_problem(self._problem(change)))
 
     def starts(self, change: Change) -> bool | None:

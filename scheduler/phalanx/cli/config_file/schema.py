@@ -1,6 +1,7 @@
 """The JSON schema of the configuration file, with which editors complete, explain and check its keys."""
 
 from collections.abc import Iterable, Iterator
+from inspect import cleandoc
 from typing import Any, Final
 
 import msgspec
@@ -51,6 +52,9 @@ def _rule(name: str, arguments: type[Struct] | None) -> dict[str, Any]:
 
 
 def _describe(definition: dict[str, Any], struct: type[Struct]) -> None:
+    """Whether msgspec removes the indentation of a docstring depends on its version."""
+    if "description" in definition:
+        definition["description"] = cleandoc(definition["description"])
     docs = field_docs(struct)
     for field in msgspec.structs.fields(struct):
         if field.name in docs:

@@ -33,7 +33,7 @@ from phalanx.model.names import ANNOTATION_SUSPENSION, KUBERNETES_SCHEDULER, LAB
 from phalanx.model.pods import PodShape
 from phalanx.model.reasons import Objection, Reason
 from phalanx.model.workloads.job import JOB
-from phalanx.model.workloads.kind import PathValue, RolePaths, WorkloadKind
+from phalanx.model.workloads.kind import PathValue, RolePaths, WorkloadKind, value_at
 from phalanx.model.workloads.known import KNOWN, LABEL_OF_JOB, WorkloadKinds
 from phalanx.model.workloads.spark import SPARK_APPLICATION
 
@@ -93,7 +93,7 @@ def read_workload(
         owner=owner,
         succeeded=succeeded,
         ended_role=_ended_role(meta, roles, succeeded, kinds),
-        failed_indexes=_count_of_indexes(_at(fields, kind.failed_indexes)),
+        failed_indexes=_count_of_indexes(value_at(fields, kind.failed_indexes)),
         minimum=minimum,
         has_parts=bool(kind.part_label),
         partial=partial,
@@ -122,7 +122,7 @@ def _partial(
     if kind.name != JOB.name:
         return None
     (role,) = roles
-    is_suspended = _at(fields, kind.suspended) is True
+    is_suspended = value_at(fields, kind.suspended) is True
     return read_partial_admission(
         meta, parallelism=role.pods, pods=role.whole, suspended=is_suspended, has_run=has_run
     )
@@ -135,10 +135,10 @@ def _problems(kind: WorkloadKind, meta: ObjectMeta, fields: Mapping[str, Any]) -
         yield Objection(Reason.MEMBERS_MISSING, f"{name} is being deleted", f"Create another {kind.kind}")
     if _has_ended(kind, fields):
         yield Objection(Reason.MEMBERS_MISSING, f"{name} has ended", f"Create another {kind.kind}")
-    if _at(fields, kind.suspended) is True and ANNOTATION_SUSPENSION in meta.annotations:
+    if value_at(fields, kind.suspended) is True and ANNOTATION_SUSPENSION in meta.annotations:
         message = f"{name} was suspended to evict its pods"
         yield Objection(Reason.MEMBERS_MISSING, message, "Wait: it is resumed when they end")
-    elif _at(fields, kind.suspended) is True:
+    elif value_at(fields, kind.suspended) is True:
         yield Objection(
             Reason.MEMBERS_MISSING,
             f"{name} is suspended: its controller deletes the pods",
@@ -157,7 +157,7 @@ def _paths_to_nothing(kind: WorkloadKind, meta: ObjectMeta, fields: Mapping[str,
             yield _nothing_at(name, f"role at {paths.at}", kind)
             continue
         numbers = (paths.pods, paths.owners, paths.hosts)
-        for path in (*numbers, paths.least if _at(fields, kind.elastic) is True else ""):
+        for path in (*numbers, paths.least if value_at(fields, kind.elastic) is True else ""):
             if path and any(_whole(_find(role, fields, path)) is None for role in roles):
                 where = "" if path.startswith("/") or not paths.at else f" of a role at {paths.at}"
                 yield _nothing_at(name, f"number at {path.removeprefix('/')}{where}", kind)
@@ -196,16 +196,16 @@ def _nothing_at(name: str, what: str, kind: WorkloadKind) -> Objection:
 
 
 def _has_ended(kind: WorkloadKind, fields: Mapping[str, Any]) -> bool:
-    conditions = _at(fields, "status.conditions") if kind.ended_conditions else None
+    conditions = value_at(fields, "status.conditions") if kind.ended_conditions else None
     found = conditions if isinstance(conditions, list) else ()
-    types = [_at(each, "type") for each in found if _at(each, "status") == "True"]
-    ended = _at(fields, kind.ended)
+    types = [value_at(each, "type") for each in found if value_at(each, "status") == "True"]
+    ended = value_at(fields, kind.ended)
     is_end = ended in kind.ended_values if kind.ended_values else bool(ended)
     return is_end or any(each in types for each in kind.ended_conditions)
 
 
 def _roles(kind: WorkloadKind, fields: Mapping[str, Any], scheduler_name: str) -> tuple[WorkloadRole, ...]:
-    is_elastic = _at(fields, kind.elastic) is True
+    is_elastic = value_at(fields, kind.elastic) is True
     annotations = fields.get("annotations")
     is_first = _is_annotated(annotations, kind.one_pod_first)
     is_unknown = _is_annotated(annotations, kind.in_order_annotation)
@@ -238,9 +238,9 @@ def _described(paths: RolePaths, fields: Mapping[str, Any]) -> list[Any]:
 def _role_at(fields: Mapping[str, Any], path: str) -> Any:
     """What stands at the path of a role. Operators accept the last name in any case, as in `worker`."""
     above, _, name = path.rpartition(".")
-    around = _at(fields, above)
+    around = value_at(fields, above)
     if not isinstance(around, Mapping) or name in around:
-        return _at(fields, path)
+        return value_at(fields, path)
     return next((around[each] for each in around if str(each).lower() == name.lower()), None)
 
 
@@ -251,13 +251,13 @@ def _is_annotated(annotations: object, name: str) -> bool:
 def _has_value(fields: Mapping[str, Any], expected: PathValue | None) -> bool:
     if expected is None:
         return False
-    found = _at(fields, expected.path)
+    found = value_at(fields, expected.path)
     return found == expected.value or (expected.is_default and found in (None, ""))
 
 
 def _find(described: Mapping[str, Any], fields: Mapping[str, Any], path: str) -> Any:
     """The value at a path of a role."""
-    return _at(fields, path[1:]) if path.startswith("/") else _at(described, path)
+    return value_at(fields, path[1:]) if path.startswith("/") else value_at(described, path)
 
 
 def _role(paths: RolePaths, find: Find, *, one_first: bool) -> WorkloadRole:
@@ -288,7 +288,7 @@ def _template(paths: RolePaths, find: Find) -> Any:
 def _scheduler(paths: RolePaths, find: Find) -> Any:
     places = (paths.scheduler,) if isinstance(paths.scheduler, str) else paths.scheduler
     found = next((name for place in places if (name := find(place))), None)
-    return found if found is not None else _at(_template(paths, find), "schedulerName")
+    return found if found is not None else value_at(_template(paths, find), "schedulerName")
 
 
 def _names_us(kind: WorkloadKind, named: object, scheduler_name: str) -> bool | None:
@@ -306,29 +306,9 @@ def _shape(paths: RolePaths, find: Find) -> PodShape | None:
     return shape_of_template(_template(paths, find))
 
 
-def _at(described: object, path: str) -> Any:
-    """The value at a path; None without one."""
-    if not path:
-        return None
-    for name in _names(path):
-        if not isinstance(described, Mapping):
-            return None
-        described = described.get(name)
-    return described
-
-
-def _names(path: str) -> Sequence[str]:
-    """The names on a path; those with dots are written in brackets."""
-    before, opened, rest = path.partition(".[")
-    if not opened:
-        return path.split(".")
-    name, _, after = rest.partition("]")
-    return [*before.split("."), name, *after.split(".")[1:]]
-
-
 def _number(described: object, path: str) -> int | None:
     """The whole number at a path; None without one."""
-    return _whole(_at(described, path))
+    return _whole(value_at(described, path))
 
 
 def _whole(value: object) -> int | None:
@@ -340,7 +320,7 @@ def _whole(value: object) -> int | None:
 
 def _text(described: object, path: str) -> str | None:
     """The text at a path; None without one."""
-    value = _at(described, path)
+    value = value_at(described, path)
     return value if isinstance(value, str) and value else None
 
 

@@ -6,7 +6,8 @@ the fields of a role at the object that describes the role; with a `/` before it
 A part of the path that is missing means that the value is missing.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from msgspec import Struct
 
@@ -214,3 +215,23 @@ class WorkloadKind(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """The name in the registry of kinds, such as Job.batch: other groups may have a kind of this name."""
         version = f"{self.api_version.rpartition('/')[2]}." if self.only_this_version else ""
         return f"{self.kind}.{version}{self.group}"
+
+
+def value_at(described: object, path: str) -> Any:
+    """The value at a path; None without one."""
+    if not path:
+        return None
+    for name in names_on_path(path):
+        if not isinstance(described, Mapping):
+            return None
+        described = described.get(name)
+    return described
+
+
+def names_on_path(path: str) -> Sequence[str]:
+    """The names on a path; those with dots are written in brackets."""
+    before, opened, rest = path.partition(".[")
+    if not opened:
+        return path.split(".")
+    name, _, after = rest.partition("]")
+    return [*before.split("."), name, *after.split(".")[1:]]

@@ -10,7 +10,7 @@ from typing import Any, Final
 from phalanx.cli.exits import BadInput
 from phalanx.cli.manifests.documents import Document
 from phalanx.limits import PLACEHOLDERS_MAX
-from phalanx.model.workloads.kind import RolePaths, WorkloadKind
+from phalanx.model.workloads.kind import RolePaths, WorkloadKind, value_at
 from phalanx.model.workloads.known import WorkloadKinds
 
 _SPEC: Final = ".spec"
@@ -81,14 +81,3 @@ def _number(role: Values, path: str, default: int) -> int:
     value = value_at(role, path)
     is_number = isinstance(value, int) and not isinstance(value, bool) and value >= 0
     return value if is_number else default
-
-
-def value_at(described: object, path: str) -> Any:
-    """The value at a path of names with dots between them; None without one."""
-    if not path:
-        return None
-    for name in path.split("."):
-        if not isinstance(described, Mapping):
-            return None
-        described = described.get(name)
-    return described
