@@ -35,7 +35,6 @@ from phalanx.model.names import GangId, NodeName, PodUid, QueueName
 from phalanx.model.pods import Assignments, Pod
 from phalanx.model.resources import NONE, Resources, add
 from phalanx.model.supplies.known import supplied_of, with_offered, with_supplied
-from phalanx.rules.topology_spread import TopologySpreadRule
 from phalanx.solver.answer import Placed
 from phalanx.solver.checker import violated_rules
 from phalanx.solver.defragmentation.engine import plan_moves
@@ -258,7 +257,7 @@ class MovePlanner:
             nodes = [node for node, _ in assignments]
             problem = self._problems.build_problem(demand, listing=nodes).problem
             trial.roll_back()
-        rules = tuple(rule for rule in problem.rules if isinstance(rule, TopologySpreadRule))
+        rules = tuple(rule for rule in problem.rules if rule.counts_others)
         spread = replace(problem, rules=rules)
         return not violated_rules(spread, solver_assignments(DemandPlacement(demand, assignments)))
 

@@ -161,9 +161,9 @@ class _Search:
         """Whether this usage is free and within all limits from this time on."""
         with self._session.statement() as statement:
             self._assume_free(statement, at, None)
-            rules = constraints_of(self._session, self._demand.gang).rules
+            budgets = constraints_of(self._session, self._demand.gang).budgets
             are_free = not any(self._is_too_full(node, usage) for node in usage) and all(
-                _is_within(rule, usage) for rule in rules if isinstance(rule, Budget)
+                _is_within(budget, usage) for budget in budgets
             )
             statement.roll_back()
         return are_free
