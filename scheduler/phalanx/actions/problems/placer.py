@@ -22,8 +22,8 @@ from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.framework.session import Session
 from phalanx.model.names import GangId, NodeName
 from phalanx.model.pods import Assignments
+from phalanx.solver.answer import Placed
 from phalanx.solver.engine import place
-from phalanx.solver.problem import Placed
 
 NOWHERE: Final[frozenset[NodeName]] = frozenset()
 
