@@ -389,7 +389,7 @@ class _Attempts:
         if not demand.batches:
             return demand
         avoided = self._node_failures.nodes_to_avoid(demand.gang.id)
-        for avoiding in (avoided, NOWHERE) if avoided else (NOWHERE,):
+        for avoiding in dict.fromkeys((avoided, NOWHERE)):
             taken = self._trials.place(demand, partial(self._solve_beside, demand), avoiding)
             if taken is not None:
                 return self._hold_on(demand, taken.assignments)
