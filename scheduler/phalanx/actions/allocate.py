@@ -388,8 +388,7 @@ class _Attempts:
         demand = self._hold_on(demand, self._held_assignments.hold_again(demand))
         if not demand.batches:
             return demand
-        avoided = self._node_failures.nodes_to_avoid(demand.gang.id)
-        for avoiding in dict.fromkeys((avoided, NOWHERE)):
+        for avoiding in dict.fromkeys((self._node_failures.nodes_to_avoid(demand.gang.id), NOWHERE)):
             taken = self._trials.place(demand, partial(self._solve_beside, demand), avoiding)
             if taken is not None:
                 return self._hold_on(demand, taken.assignments)
