@@ -21,12 +21,15 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 from phalanx.limits import EXPLANATION_DETERMINISTIC_LIMIT, SOLVE_DETERMINISTIC_LIMIT
-from phalanx.model.rules import Budget, Rule, SameDomain, SubgroupDomain, SubgroupSegments
+from phalanx.rules.budget import Budget
+from phalanx.rules.levels import SameDomain
+from phalanx.rules.problem import PlacementProblem, Rule
+from phalanx.rules.subgroups import SubgroupDomain, SubgroupSegments
+from phalanx.solver.answer import Placed, SolveLimits
 from phalanx.solver.engine import place
 from phalanx.solver.infeasibility.explain import Explanation, explain, fits_when_empty, with_only_rules
 from phalanx.solver.infeasibility.feasibility import feasibility_problem
 from phalanx.solver.infeasibility.relaxations import with_free, with_raised_budgets
-from phalanx.solver.problem import Placed, PlacementProblem, SolveLimits
 
 from bench.instances import instance, workers
 from bench.record import record

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 from phalanx.actions.nodes.pod_capacity import node_capacity, pod_weights
 from phalanx.model.names import NodeName
-from phalanx.model.rules import FewestDomains, Rule, SameDomain
+from phalanx.rules.levels import FewestDomains, SameDomain
+from phalanx.rules.problem import NodeClass, PlacementProblem, RoleDemand, Rule
 from phalanx.solver.arrays import assignments_of, class_rows, node_table
 from phalanx.solver.objective import Scorer
-from phalanx.solver.problem import NodeClass, PlacementProblem, RoleDemand
 from phalanx.solver.single.greedy import search
 from phalanx.solver.single.scopes import scopes_of
 

@@ -26,7 +26,9 @@ from ortools.sat.python import cp_model
 from phalanx.actions.limits import CYCLE_JOINT_LIMIT
 from phalanx.limits import JOINT_DETERMINISTIC_LIMIT
 from phalanx.model.names import NodeName
-from phalanx.model.rules import FewestDomains, Rule, SameDomain, SubgroupDomain, SubgroupSegments
+from phalanx.rules.levels import FewestDomains, SameDomain
+from phalanx.rules.problem import NodeClass, Rule
+from phalanx.rules.subgroups import SubgroupDomain, SubgroupSegments
 from phalanx.solver.cp_sat import one_worker
 from phalanx.solver.joint.engine import admit
 from phalanx.solver.joint.problem import (
@@ -38,7 +40,6 @@ from phalanx.solver.joint.problem import (
     PodClass,
     total_value,
 )
-from phalanx.solver.problem import NodeClass
 
 from bench.joint_start import admit_in_queue_order
 from bench.record import record

@@ -1,11 +1,12 @@
 """The start of joint admission in benchmarks and tests: gangs are placed one by one in queue order."""
 
+from phalanx.rules.problem import Assignment
+from phalanx.solver.answer import Placed
 from phalanx.solver.arrays import TooLarge
 from phalanx.solver.engine import DEFAULT_LIMITS, place
 from phalanx.solver.joint.arrays import Unsupported, joint_arrays
 from phalanx.solver.joint.problem import Declined, JointAssignment, JointProblem
 from phalanx.solver.joint.sequential import ResidualCapacity
-from phalanx.solver.problem import Assignment, Placed
 
 
 def admit_in_queue_order(problem: JointProblem) -> JointAssignment | Declined:

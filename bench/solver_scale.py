@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
-from phalanx.model.rules import FewestDomains, Rule, SameDomain
+from phalanx.rules.levels import FewestDomains, SameDomain
+from phalanx.rules.problem import PlacementProblem, RoleDemand, Rule
+from phalanx.solver.answer import Placed
 from phalanx.solver.engine import place
 from phalanx.solver.objective import primary_terms, proven_but_tightness
-from phalanx.solver.problem import Placed, PlacementProblem, RoleDemand
 
 from bench.instances import greedy_score, helpers, instance, workers
 from bench.record import record

@@ -20,10 +20,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from msgspec import Struct
-from phalanx.model.rules import FewestDomains, Rule, SameDomain, SubgroupDomain, SubgroupSegments
+from phalanx.rules.levels import FewestDomains, SameDomain
+from phalanx.rules.problem import PlacementProblem, RoleDemand, Rule
+from phalanx.rules.subgroups import SubgroupDomain, SubgroupSegments
+from phalanx.solver.answer import Placed
 from phalanx.solver.engine import place
 from phalanx.solver.objective import DOMAINS, UNPLACED, primary_terms, proven_but_tightness
-from phalanx.solver.problem import Placed, PlacementProblem, RoleDemand
 
 from bench.instances import greedy_score, helpers, instance, workers
 from bench.record import record

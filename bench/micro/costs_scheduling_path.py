@@ -26,9 +26,9 @@ from phalanx.model.api.meta import KubeObject
 from phalanx.model.decisions import Bind
 from phalanx.model.memory import Memory
 from phalanx.model.names import NodeName, PodUid
-from phalanx.model.rules import FewestDomains
 from phalanx.model.snapshot import Snapshot
 from phalanx.observe.metrics import Metrics
+from phalanx.rules.levels import FewestDomains
 from phalanx.solver.engine import place
 
 from bench.bind_rate import EveryPlanHolds, placements

@@ -14,7 +14,8 @@ from phalanx.model.gangs import Gang
 from phalanx.model.names import QueueName
 from phalanx.model.reasons import Evidence, Reason
 from phalanx.model.resources import PODS
-from phalanx.model.rules import Budget, Rule, RuleWords
+from phalanx.rules.budget import Budget
+from phalanx.rules.problem import Rule, RuleWords
 
 
 class Cells(Plugin):

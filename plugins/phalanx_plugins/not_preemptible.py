@@ -21,7 +21,8 @@ from phalanx.model.gangs import Gang
 from phalanx.model.names import NodeName, QueueName
 from phalanx.model.queues import Queue
 from phalanx.model.resources import NONE, Resources, add
-from phalanx.model.rules import Budget, Rule
+from phalanx.rules.budget import Budget
+from phalanx.rules.problem import Rule
 
 Use = tuple[QueueName, NodeName, Resources]
 """Amounts that a queue uses on a node."""

@@ -29,15 +29,10 @@ from phalanx.model.names import NodeName, ShapeKey
 from phalanx.model.nodes import Node
 from phalanx.model.pods import AffinityState
 from phalanx.model.reasons import Objection, Reason
-from phalanx.model.rules import (
-    PairWeight,
-    PodAffinityRule,
-    PodAntiAffinityRule,
-    PodPairs,
-    Rule,
-    SameDomain,
-)
 from phalanx.model.snapshot import Topology
+from phalanx.rules.affinity import PairWeight, PodAffinityRule, PodAntiAffinityRule, PodPairs
+from phalanx.rules.levels import SameDomain
+from phalanx.rules.problem import Rule
 
 Shapes = dict[ShapeKey, AffinityState]
 

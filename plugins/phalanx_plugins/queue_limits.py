@@ -10,7 +10,8 @@ from phalanx.model.gangs import Gang
 from phalanx.model.names import NodeName
 from phalanx.model.queues import Queue
 from phalanx.model.resources import Resources
-from phalanx.model.rules import Budget, Rule
+from phalanx.rules.budget import Budget
+from phalanx.rules.problem import Rule
 
 
 class QueueLimits(Plugin):

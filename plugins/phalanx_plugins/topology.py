@@ -14,18 +14,11 @@ from phalanx.framework.view import SessionView
 from phalanx.model.dialects.known import DIALECTS
 from phalanx.model.gangs import Gang, SubgroupSpec
 from phalanx.model.reasons import Objection, Reason
-from phalanx.model.rules import (
-    FewestDomains,
-    Flow,
-    OtherTopologyDomain,
-    OtherTopologyFewest,
-    Rule,
-    SameDomain,
-    SubgroupDomain,
-    SubgroupFewest,
-    SubgroupSegments,
-    Traffic,
-)
+from phalanx.rules.levels import FewestDomains, SameDomain
+from phalanx.rules.other_topologies import OtherTopologyDomain, OtherTopologyFewest
+from phalanx.rules.problem import Rule
+from phalanx.rules.subgroups import SubgroupDomain, SubgroupFewest, SubgroupSegments
+from phalanx.rules.traffic import Flow, Traffic
 
 
 class TopologyConstraints(Plugin):

@@ -38,8 +38,10 @@ from phalanx.model.gangs import Gang
 from phalanx.model.names import ShapeKey
 from phalanx.model.nodes import Node
 from phalanx.model.pods import PodShape, SpreadConstraint
-from phalanx.model.rules import PairWeight, PodPairs, Rule, TopologySpreadRule
 from phalanx.model.spread_defaults import SpreadDefaults
+from phalanx.rules.affinity import PairWeight, PodPairs
+from phalanx.rules.problem import Rule
+from phalanx.rules.topology_spread import TopologySpreadRule
 
 PODS_OF_A_MISSING_KEY: Final = 1000
 """A node without a key costs as if so many more pods were there than in the fullest domain of each

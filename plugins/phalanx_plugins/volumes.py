@@ -26,10 +26,10 @@ from phalanx.model.gangs import Gang
 from phalanx.model.nodes import Node
 from phalanx.model.pods import MountedClaim, Pod, VolumeClaim
 from phalanx.model.reasons import Objection, Reason
-from phalanx.model.rules import Rule
 from phalanx.model.selectors import node_matches_any
 from phalanx.model.snapshot import in_use
 from phalanx.model.static_volumes import match_all
+from phalanx.rules.problem import Rule
 
 _COST_OF_FAILURE: Final = 100
 """A strong preference against the node, but no other one may be left."""

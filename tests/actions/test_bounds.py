@@ -10,9 +10,10 @@ from phalanx.actions.outcome import EXACT_BACKEND
 from phalanx.model.decisions import Certificate
 from phalanx.model.gangs import SubgroupSpec
 from phalanx.model.reasons import Reason
+from phalanx.rules.problem import PlacementProblem
+from phalanx.solver.answer import Answer, Placed, Unplaceable
 from phalanx.solver.counting.exact import BY
 from phalanx.solver.engine import place
-from phalanx.solver.problem import Answer, Placed, PlacementProblem, Unplaceable
 
 from tests.builders import Decided, Scenario
 

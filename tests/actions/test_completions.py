@@ -15,8 +15,8 @@ from phalanx.model.gangs import GangKind, SubgroupSpec
 from phalanx.model.names import GangId
 from phalanx.model.reasons import Category, Evidence, Objection, Reason, Verdict
 from phalanx.model.resources import GPU, subtract
+from phalanx.solver.answer import SolveLimits
 from phalanx.solver.answer_cache import AnswerCache
-from phalanx.solver.problem import SolveLimits
 
 from tests.builders import Scenario, demands_of
 from tests.examples import holds

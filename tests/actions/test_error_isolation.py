@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from phalanx.model.reasons import Reason
+from phalanx.rules.problem import PlacementProblem
+from phalanx.solver.answer import Answer, SolveLimits
 from phalanx.solver.engine import place
-from phalanx.solver.problem import Answer, PlacementProblem, SolveLimits
 
 from tests.builders import Scenario
 

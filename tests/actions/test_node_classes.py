@@ -15,7 +15,7 @@ from phalanx.model.nodes import Taint
 from phalanx.model.queues import Flavor
 from phalanx.model.reasons import Objection
 from phalanx.model.resources import CPU, GPU, fits
-from phalanx.solver.problem import NodeClass
+from phalanx.rules.problem import NodeClass
 
 from tests.builders import GI, Scenario, demands_of
 from tests.examples import holds

@@ -9,8 +9,8 @@ from phalanx.actions.nodes.pod_capacity import node_capacity, pod_weights
 from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.model.queues import Objective
 from phalanx.model.resources import GPU
+from phalanx.solver.answer import Placed
 from phalanx.solver.engine import place
-from phalanx.solver.problem import Placed
 
 from tests.actions.test_node_classes import classes, demand, opened
 from tests.builders import Scenario

@@ -1,9 +1,9 @@
 """Random problems of the solver benchmarks are such as the scheduler builds: no answer is refused."""
 
 import pytest
-from phalanx.model.rules import FewestDomains, SameDomain
+from phalanx.rules.levels import FewestDomains, SameDomain
+from phalanx.solver.answer import Placed
 from phalanx.solver.engine import place
-from phalanx.solver.problem import Placed
 
 from bench.sweep import drawn
 

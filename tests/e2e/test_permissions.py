@@ -2,6 +2,7 @@
 
 import pytest
 from phalanx.model.workloads.known import WORKLOADS
+from phalanx.model.workloads.trainer import TRAIN_JOB
 
 from tests.deploy.manifests import base
 from tests.e2e.audit_log import Permission, granted
@@ -65,7 +66,7 @@ RARELY_USED = {
     },
     **{
         Permission(kind.group, kind.plural, verb): "eviction of all its pods, or a Job that is made smaller"
-        for kind in WORKLOADS.values()
+        for kind in (*WORKLOADS.values(), TRAIN_JOB)
         if kind.suspended
         for verb in ("get", "patch")
     },

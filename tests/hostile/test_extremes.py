@@ -10,8 +10,8 @@ from phalanx.model.decisions import CycleResult
 from phalanx.model.names import LABEL_POD_GROUP, LABEL_QUEUE, NodeName, QueueName
 from phalanx.model.reasons import Reason
 from phalanx.model.snapshot import Snapshot
+from phalanx.rules.problem import Assignment, NodeClass, PlacementProblem, RoleDemand
 from phalanx.solver.checker import _count_violations
-from phalanx.solver.problem import Assignment, NodeClass, PlacementProblem, RoleDemand
 from phalanx_plugins.drf import DominantShare, DrfArguments
 
 from tests.hostile.harness import CONFIG, Cluster, add_healthy, check_healthy, event, misconfigured

@@ -21,7 +21,7 @@ from phalanx.model.names import NodeName
 from phalanx.model.pods import Pod
 from phalanx.model.reasons import Reason
 from phalanx.model.resources import capacity_amount, fits
-from phalanx.model.rules import TopologySpreadRule
+from phalanx.rules.topology_spread import TopologySpreadRule
 
 from tests.oracle.plugins import Answer, Document, Plugins
 from tests.oracle.preferred_spread import SPREAD_WEIGHT, PreferredSpread

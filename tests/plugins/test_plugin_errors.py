@@ -28,7 +28,7 @@ from phalanx.model.pods import Pod
 from phalanx.model.queues import Queue
 from phalanx.model.reasons import Reason
 from phalanx.model.resources import Resources
-from phalanx.model.rules import Rule
+from phalanx.rules.problem import Rule
 from phalanx_plugins.queue_priority import QueuePriority
 
 from tests.builders import Scenario

@@ -30,7 +30,8 @@ from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.nodes import Node
 from phalanx.model.reasons import Objection, Reason
 from phalanx.model.resources import PODS
-from phalanx.model.rules import Budget, Rule
+from phalanx.rules.budget import Budget
+from phalanx.rules.problem import Rule
 
 from tests.builders import Scenario
 from tests.model.written import node, pod

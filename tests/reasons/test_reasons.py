@@ -30,7 +30,8 @@ from phalanx.model.pods import (
 from phalanx.model.queues import Backfill, Cell, Flavor, Ordering, QueueState
 from phalanx.model.reasons import Category, Evidence, Objection, Reason, Verdict
 from phalanx.model.resources import GPU, PODS
-from phalanx.model.rules import Budget, Rule, RuleWords
+from phalanx.rules.budget import Budget
+from phalanx.rules.problem import Rule, RuleWords
 from phalanx_plugins.queue_state import QueueStates
 
 from tests.builders import Scenario, term

@@ -1,15 +1,17 @@
 """Evictions that suspend and resume workloads: no retry is spent, and the work comes back."""
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 from phalanx.framework.config import SchedulerConfig
-from phalanx.model.names import ANNOTATION_SUSPENSION, LABEL_MIN_MEMBER
+from phalanx.model.names import ANNOTATION_SUSPENSION, LABEL_MIN_MEMBER, LABEL_POD_GROUP
 from phalanx_simulator.embedded import manifests
-from phalanx_simulator.embedded.store import Key, Object
-from phalanx_simulator.hosts.network import Effect, Exchange, Rule
+from phalanx_simulator.embedded.apiserver.kinds import ResourceType
+from phalanx_simulator.embedded.store import Change, Key, Object
+from phalanx_simulator.hosts.network import Effect, Exchange, Network, Rule
 from phalanx_simulator.invariants.catalogue import ALL_CHECKS
 from phalanx_simulator.runs.world import World, WorldSettings, in_world
 
@@ -20,6 +22,7 @@ from tests.service.test_workloads_in_virtual_time import (
     create_job_set,
     create_jobs,
     delete,
+    job,
     pods,
     settle,
     suspended,
@@ -28,10 +31,13 @@ from tests.service.test_workloads_in_virtual_time import (
 pytestmark = pytest.mark.usefixtures("quiet")
 
 JOBS = "jobs.batch"
+TRAIN_JOBS = ResourceType("trainer.kubeflow.org", "v1alpha1", "trainjobs", "TrainJob", True, custom=True)
+OF_SET = ("train-a-0", "train-a-1", "train-b-0")
 TRAIN = Key(JOBS, "default", "train")
 SUSPENSIONS = Key("configmaps", "kube-system", "phalanx-suspensions")
 SETTINGS = WorldSettings(seed=1, replicas=1, checks=ALL_CHECKS)
 TWO = WorldSettings(seed=1, replicas=2, checks=ALL_CHECKS)
+WITH_JOB_SETS = WorldSettings(seed=1, replicas=1)
 DELETING = WorldSettings(
     seed=1, replicas=1, checks=ALL_CHECKS, config=SchedulerConfig(suspend_evicted_workloads=False)
 )
@@ -62,6 +68,64 @@ def of_label() -> list[Object]:
 
 def of_group() -> list[Object]:
     return [manifests.pod_group("train", min_member=4), fragile_job(run_s=300, group="train")]
+
+
+def network_of(world: World) -> Network:
+    leader = world.leader()
+    assert leader is not None
+    assert leader.process is not None
+    return leader.process.network
+
+
+def create_train_job(world: World) -> Object:
+    meta = {"name": "train", "namespace": "default"}
+    world.create([{"apiVersion": TRAIN_JOBS.api_version, "kind": "TrainJob", "metadata": meta, "spec": {}}])
+    return found(world, TRAIN_JOBS.resource, "train")
+
+
+async def running_job_set(
+    world: World,
+    roles: dict[str, tuple[int, int]],
+    *,
+    groups: dict[str, str],
+    above: Object | None = None,
+    more: dict[str, str] | None = None,
+) -> None:
+    """A JobSet whose Jobs run on all 4 GPUs. `groups`: the PodGroups of roles. `more`: roles of one pod that
+    run elsewhere, by the name of their scheduler."""
+    world.create([manifests.node("n1", gpus=4), manifests.priority_class("urgent", 1000)])
+    sizes = {role: replicas * size for role, (replicas, size) in roles.items()}
+    for name in filter(None, dict.fromkeys(groups.values())):
+        members = sum(sizes[role] for role, group in groups.items() if group == name)
+        world.create([manifests.pod_group(name, min_member=members)])
+    world.start()
+    all_roles = {**roles, **dict.fromkeys(more or {}, (1, 1))}
+    owner = create_job_set(world, "train", all_roles, above=above, unnamed=bool(more))
+    for role, (replicas, size) in all_roles.items():
+        for index in range(replicas):
+            made = job(f"train-{role}-{index}", members=size, owner=owner, role=role, run_s=300)
+            made["spec"]["backoffLimit"] = 0
+            template = made["spec"]["template"]
+            if groups.get(role):
+                template["metadata"]["labels"][LABEL_POD_GROUP] = groups[role]
+            if more and role in more:
+                template["spec"] |= {"schedulerName": more[role], "nodeName": "n2"}
+            world.create([made])
+    await settle()
+    assert bound(world, "train") == 4 + len(more or {})
+
+
+def follow(world: World, chain: list[Key]) -> None:
+    """Each object is suspended like the first one, as its controller does."""
+
+    def copy(change: Change) -> None:
+        above = world.client.get(chain[0]) or {}
+        is_suspended = bool(above["spec"].get("suspend"))
+        for key in chain[1:]:
+            if bool(found(world, key.resource, key.name)["spec"].get("suspend")) != is_suspended:
+                world.client.update(key, suspended(is_suspended))
+
+    world.client.subscribe(chain[0].resource, copy)
 
 
 def events(world: World) -> list[str]:
@@ -164,11 +228,7 @@ def test_it_comes_back_ten_times() -> None:
 def test_a_write_that_fails_is_repeated(rule: dict[str, Any], path: str) -> None:
     async def program(world: World) -> None:
         await running_job(world)
-        leader = world.leader()
-        assert leader is not None
-        assert leader.process is not None
-        network = leader.process.network
-        network.rules.append(Rule(**rule, methods=("PATCH", "POST"), path_part=path))
+        network_of(world).rules.append(Rule(**rule, methods=("PATCH", "POST"), path_part=path))
         world.create([evictor()])
         await ends_well(world)
 
@@ -181,6 +241,10 @@ def is_stored(exchange: Exchange) -> bool:
 
 def is_suspended(exchange: Exchange) -> bool:
     return exchange.path.endswith("/jobs/train") and b'"suspend":true' in (exchange.body or b"")
+
+
+def is_suspended_set(exchange: Exchange) -> bool:
+    return exchange.path.endswith("/jobsets/train") and b'"suspend":true' in (exchange.body or b"")
 
 
 def is_resumed(exchange: Exchange) -> bool:
@@ -232,6 +296,139 @@ def test_pods_are_deleted_if_the_controller_does_nothing() -> None:
     in_world(WorldSettings(seed=1, replicas=1), program)
 
 
+def test_a_suspension_that_arrives_late_is_undone() -> None:
+    """The scheduler has deleted the pods meanwhile."""
+
+    async def program(world: World) -> None:
+        world.server.types.add(JOB_SETS)
+        await running_job_set(world, {"a": (1, 4)}, groups={})
+        await asyncio.sleep(60)
+        is_patch = {"methods": ("PATCH",), "path_part": "/jobsets/train"}
+        network_of(world).rules.append(Rule(effect=Effect.LOST, times=4, **is_patch))
+        lost: list[bytes] = []
+        world.observe(lambda each: lost.append(each.body) if is_suspended_set(each) else None)
+        world.create([evictor()])
+        await asyncio.sleep(35)
+        assert (bound(world, "train"), bound(world, "urgent")) == (0, 1)
+        annotations = json.loads(lost[-1])["metadata"]["annotations"]
+        world.client.update(
+            Key(JOB_SETS.resource, "default", "train"),
+            lambda made: suspended(True)(
+                {**made, "metadata": {**made["metadata"], "annotations": annotations}}
+            ),
+        )
+        await asyncio.sleep(60)
+        assert found(world, JOB_SETS.resource, "train")["spec"]["suspend"] is False
+        await asyncio.sleep(60)
+        assert not (world.client.get(SUSPENSIONS) or {}).get("data")
+
+    play(program, WITH_JOB_SETS)
+
+
+def test_a_workload_that_is_resumed_counts_as_such_before_its_record_is_gone() -> None:
+    """The record cannot be removed for a while. The next eviction is a suspension again."""
+
+    async def program(world: World) -> None:
+        await running_job(world)
+        resumed = asyncio.Event()
+        refusal = Rule(effect=Effect.REFUSED, methods=("PATCH",), path_part="phalanx-suspensions", times=1)
+
+        def refuse(exchange: Exchange) -> None:
+            if exchange.landed_at is not None and not resumed.is_set() and is_resumed(exchange):
+                resumed.set()
+                network_of(world).rules.append(refusal)
+
+        world.observe(refuse)
+        world.create([evictor(run_s=10)])
+        await asyncio.sleep(60)
+        assert resumed.is_set()
+        assert bound(world, "train") == 4
+        assert not (world.client.get(SUSPENSIONS) or {}).get("data")
+        delete(world, JOBS, "urgent")
+        await asyncio.sleep(5)
+        world.create([evictor()])
+        await ends_well(world)
+
+    play(program)
+
+
+def test_without_rights_to_store_it_pods_are_deleted_and_no_more_is_asked() -> None:
+    async def program(world: World) -> None:
+        await running_job(world)
+        refusal = {"effect": Effect.REFUSED, "status": 403, "path_part": "phalanx-suspensions"}
+        network_of(world).rules.append(Rule(**refusal, methods=("GET", "PATCH")))
+        network_of(world).rules.append(
+            Rule(effect=Effect.REFUSED, status=403, path_part="kube-system/configmaps", methods=("POST",))
+        )
+        world.create([evictor()])
+        await asyncio.sleep(60)
+        asked: list[Exchange] = []
+        world.observe(lambda each: asked.append(each) if "phalanx-suspensions" in each.path else None)
+        await asyncio.sleep(60)
+        assert bound(world, "urgent") == 1
+        assert asked == []
+        assert events(world) == []
+
+    play(program)
+
+
+# --- workloads of several owners ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_trained", [False, True])
+@pytest.mark.parametrize("group", ["", "train"])
+def test_a_job_set_is_suspended_through_what_is_above_it(group: str, is_trained: bool) -> None:
+    """Also if a PodGroup makes its pods one gang. A TrainJob would resume its JobSet."""
+
+    async def program(world: World) -> None:
+        for type_ in (JOB_SETS, TRAIN_JOBS):
+            world.server.types.add(type_)
+        above = create_train_job(world) if is_trained else None
+        await running_job_set(world, {"a": (2, 1), "b": (1, 2)}, groups={"a": group, "b": group}, above=above)
+        chain = [Key(JOB_SETS.resource, "default", "train"), *(Key(JOBS, "default", name) for name in OF_SET)]
+        follow(world, [Key(TRAIN_JOBS.resource, "default", "train"), *chain] if is_trained else chain)
+        world.create([evictor()])
+        await asyncio.sleep(30)
+        kind = "TrainJob" if is_trained else "JobSet"
+        assert [line.split(":")[0] for line in events(world)] == [f"{kind} train"] * 2
+        assert (bound(world, "train"), bound(world, "urgent")) == (0, 1)
+        await asyncio.sleep(200)
+        assert bound(world, "train") == 4
+        assert [found(world, JOBS, name)["status"]["failed"] for name in OF_SET] == [0, 0, 0]
+        assert not (world.client.get(SUSPENSIONS) or {}).get("data")
+
+    play(program, WITH_JOB_SETS)
+
+
+def test_a_job_set_of_two_gangs_is_not_suspended_for_one() -> None:
+    async def program(world: World) -> None:
+        world.server.types.add(JOB_SETS)
+        await running_job_set(world, {"a": (1, 2), "b": (1, 2)}, groups={"a": "first", "b": "second"})
+        world.create([evictor(gpus=2)])
+        await asyncio.sleep(30)
+        assert (bound(world, "train"), bound(world, "urgent")) == (2, 1)
+        assert found(world, JOB_SETS.resource, "train")["spec"].get("suspend") is not True
+        assert events(world) == []
+
+    play(program, WITH_JOB_SETS)
+
+
+def test_pods_of_another_scheduler_are_not_ended_with_a_gang() -> None:
+    """The template names no scheduler: only the pods tell."""
+
+    async def program(world: World) -> None:
+        world.server.types.add(JOB_SETS)
+        taints = [{"key": "theirs", "effect": "NoSchedule"}]
+        world.create([{**manifests.node("n2", gpus=2), "spec": {"taints": taints}}])
+        await running_job_set(world, {"a": (1, 4)}, groups={}, more={"theirs": "default-scheduler"})
+        world.create([evictor()])
+        await asyncio.sleep(30)
+        assert (bound(world, "train-a"), bound(world, "train-theirs"), bound(world, "urgent")) == (0, 1, 1)
+        assert found(world, JOB_SETS.resource, "train")["spec"].get("suspend") is not True
+
+    play(program, WITH_JOB_SETS)
+
+
 # --- workloads about which somebody else decides ------------------------------------------------------------
 
 
@@ -246,6 +443,51 @@ def test_a_workload_that_its_user_suspended_stays_so() -> None:
         assert events(world) == []
 
     play(program)
+
+
+def test_a_workload_that_somebody_resumes_has_no_annotation_left() -> None:
+    """As GitOps does. When its user suspends it later, the pods say so, and nothing of an eviction."""
+
+    async def program(world: World) -> None:
+        await running_job(world)
+        is_done = asyncio.Event()
+
+        def resume(exchange: Exchange) -> None:
+            if exchange.landed_at is not None and not is_done.is_set() and is_suspended(exchange):
+                is_done.set()
+                asyncio.get_running_loop().call_later(0.3, world.client.update, TRAIN, suspended(False))
+
+        world.observe(resume)
+        world.create([evictor()])
+        await asyncio.sleep(60)
+        assert is_done.is_set()
+        assert ANNOTATION_SUSPENSION not in found(world, JOBS, "train")["metadata"].get("annotations", {})
+        assert not (world.client.get(SUSPENSIONS) or {}).get("data")
+
+    play(program)
+
+
+def test_a_workload_that_is_held_while_it_is_suspended_is_not_resumed() -> None:
+    """`phalanx hold` removes the annotation."""
+
+    async def program(world: World) -> None:
+        await running_job(world)
+
+        def hold(exchange: Exchange) -> None:
+            if exchange.landed_at is not None and is_suspended(exchange):
+                world.client.update(TRAIN, without_annotation)
+
+        world.observe(hold)
+        world.create([evictor()])
+        await asyncio.sleep(120)
+        assert found(world, JOBS, "train")["spec"]["suspend"] is True
+        assert not (world.client.get(SUSPENSIONS) or {}).get("data")
+
+    play(program)
+
+
+def without_annotation(made: Object) -> Object:
+    return {**made, "metadata": {**made["metadata"], "annotations": {}}}
 
 
 def test_a_workload_of_kueue_is_not_suspended() -> None:

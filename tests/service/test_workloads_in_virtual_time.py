@@ -53,13 +53,28 @@ def job(name: str, *, members: int, owner: Object | None = None, role: str = "",
     return made
 
 
-def create_job_set(world: World, name: str, roles: dict[str, tuple[int, int]], **spec: object) -> Object:
-    """The object as a user creates it; `roles`: replicas and pods of each Job."""
+def create_job_set(
+    world: World,
+    name: str,
+    roles: dict[str, tuple[int, int]],
+    *,
+    above: Object | None = None,
+    unnamed: bool = False,
+    **spec: object,
+) -> Object:
+    """The object as a user creates it, or as the TrainJob `above` does; `roles`: replicas and pods of each
+    Job. `unnamed`: its templates name no scheduler."""
     described = []
     for role, (replicas, size) in roles.items():
         template = {"spec": job("", members=size)["spec"]}
+        if unnamed:
+            del template["spec"]["template"]["spec"]["schedulerName"]
         described.append({"name": role, "replicas": replicas, "template": template})
-    meta = {"name": name, "namespace": "default"}
+    meta: Object = {"name": name, "namespace": "default"}
+    if above is not None:
+        reference = {"apiVersion": above["apiVersion"], "kind": above["kind"], "controller": True}
+        owner = {**reference, "name": above["metadata"]["name"], "uid": above["metadata"]["uid"]}
+        meta["ownerReferences"] = [owner]
     whole = {"apiVersion": JOB_SETS.api_version, "kind": "JobSet", "metadata": meta}
     world.create([{**whole, "spec": {"replicatedJobs": described, **spec}}])
     return world.client.get(Key(JOB_SETS.resource, "default", name)) or {}

@@ -4,22 +4,13 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import combinations
 
-from phalanx.model.rules import (
-    Budget,
-    FewestDomains,
-    OtherTopologyDomain,
-    OtherTopologyFewest,
-    PodAffinityRule,
-    PodAntiAffinityRule,
-    PodPairs,
-    SameDomain,
-    SubgroupDomain,
-    SubgroupFewest,
-    SubgroupRule,
-    SubgroupSegments,
-    TopologySpreadRule,
-)
-from phalanx.solver.problem import Anchor, PlacementProblem, SubgroupAnchor
+from phalanx.rules.affinity import PodAffinityRule, PodAntiAffinityRule, PodPairs
+from phalanx.rules.budget import Budget
+from phalanx.rules.levels import FewestDomains, SameDomain
+from phalanx.rules.other_topologies import OtherTopologyDomain, OtherTopologyFewest
+from phalanx.rules.problem import Anchor, PlacementProblem, SubgroupAnchor
+from phalanx.rules.subgroups import SubgroupDomain, SubgroupFewest, SubgroupRule, SubgroupSegments
+from phalanx.rules.topology_spread import TopologySpreadRule
 
 Placement = tuple[tuple[int, ...], ...]
 """Per role, the number of its pods on each node (nodes in the problem's order)."""

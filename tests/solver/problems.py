@@ -6,30 +6,21 @@ from hypothesis import HealthCheck
 from hypothesis import strategies as st
 from msgspec import structs
 from phalanx.model.names import NodeName, ShapeKey
-from phalanx.model.rules import (
-    AffinityRule,
-    Budget,
-    FewestDomains,
-    OtherTopologyDomain,
-    OtherTopologyFewest,
-    PodAffinityRule,
-    PodAntiAffinityRule,
-    Rule,
-    SameDomain,
-    SubgroupDomain,
-    SubgroupFewest,
-    SubgroupRule,
-    SubgroupSegments,
-    TopologySpreadRule,
-)
-from phalanx.solver.problem import (
+from phalanx.rules.affinity import AffinityRule, PodAffinityRule, PodAntiAffinityRule
+from phalanx.rules.budget import Budget
+from phalanx.rules.levels import FewestDomains, SameDomain
+from phalanx.rules.other_topologies import OtherTopologyDomain, OtherTopologyFewest
+from phalanx.rules.problem import (
     NOWHERE,
     Anchor,
     NodeClass,
     PlacementProblem,
     RoleDemand,
+    Rule,
     SubgroupAnchor,
 )
+from phalanx.rules.subgroups import SubgroupDomain, SubgroupFewest, SubgroupRule, SubgroupSegments
+from phalanx.rules.topology_spread import TopologySpreadRule
 
 from tests.examples import Test, holds
 

@@ -3,10 +3,11 @@
 import pytest
 from hypothesis import given
 from msgspec import structs
+from phalanx.rules.problem import PlacementProblem
 from phalanx.solver import answer_cache
+from phalanx.solver.answer import Answer, SolveLimits
 from phalanx.solver.answer_cache import AnswerCache
 from phalanx.solver.engine import DEFAULT_LIMITS, GREEDY_ONLY, place
-from phalanx.solver.problem import Answer, PlacementProblem, SolveLimits
 
 from tests.examples import holds
 from tests.solver.problems import node, problems, role

@@ -2,9 +2,10 @@
 
 import pytest
 from hypothesis import given
+from phalanx.rules.problem import PlacementProblem
+from phalanx.solver.answer import Placed
 from phalanx.solver.checker import check
 from phalanx.solver.engine import place
-from phalanx.solver.problem import Placed, PlacementProblem
 from phalanx.solver.single import greedy
 
 from tests.solver.oracle import optimum

@@ -2,12 +2,14 @@
 
 import pytest
 from msgspec import structs
-from phalanx.model.rules import Budget, FewestDomains, SameDomain
+from phalanx.rules.budget import Budget
+from phalanx.rules.levels import FewestDomains, SameDomain
+from phalanx.rules.problem import Anchor, Assignment, PlacementProblem
 from phalanx.solver import engine
+from phalanx.solver.answer import Answer, Placed
 from phalanx.solver.checker import check
 from phalanx.solver.engine import place
 from phalanx.solver.objective import Scorer, certify
-from phalanx.solver.problem import Anchor, Answer, Assignment, Placed, PlacementProblem
 
 from tests.solver.problems import node, role
 

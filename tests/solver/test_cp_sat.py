@@ -3,10 +3,10 @@
 from functools import partial
 
 from hypothesis import assume, given
+from phalanx.rules.problem import PlacementProblem
 from phalanx.solver.arrays import NodeTable, assignments_of, class_rows, node_table
 from phalanx.solver.counting.exact import ScopeProblem, ScopeResult, solve_scope
 from phalanx.solver.objective import Scorer
-from phalanx.solver.problem import PlacementProblem
 from phalanx.solver.single.bounds import RelaxationBounds
 from phalanx.solver.single.scopes import Scope, scopes_of
 

@@ -1,9 +1,10 @@
 """Spread constraints whose limit per domain is known before the search."""
 
 from phalanx.model.names import NodeName, ShapeKey
-from phalanx.model.rules import Rule, TopologySpreadRule
+from phalanx.rules.problem import NodeClass, PlacementProblem, RoleDemand, Rule
+from phalanx.rules.topology_spread import TopologySpreadRule
+from phalanx.solver.answer import Placed
 from phalanx.solver.engine import place
-from phalanx.solver.problem import NodeClass, Placed, PlacementProblem, RoleDemand
 from phalanx.solver.single.fixed_spread import reformulate_spread
 
 SHAPE = ShapeKey("x")

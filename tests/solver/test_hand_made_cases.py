@@ -4,17 +4,12 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 from phalanx.model.names import NodeName, ShapeKey
-from phalanx.model.rules import Budget, FewestDomains, PodAntiAffinityRule, Rule, SameDomain
+from phalanx.rules.affinity import PodAntiAffinityRule
+from phalanx.rules.budget import Budget
+from phalanx.rules.levels import FewestDomains, SameDomain
+from phalanx.rules.problem import Anchor, NodeClass, PlacementProblem, RoleDemand, Rule
+from phalanx.solver.answer import Answer, Placed, Unplaceable
 from phalanx.solver.engine import place
-from phalanx.solver.problem import (
-    Anchor,
-    Answer,
-    NodeClass,
-    Placed,
-    PlacementProblem,
-    RoleDemand,
-    Unplaceable,
-)
 
 from tests.solver.problems import node, role
 

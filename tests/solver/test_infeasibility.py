@@ -6,13 +6,16 @@ from itertools import product
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec import structs
-from phalanx.model.rules import Budget, SameDomain, SubgroupSegments, TopologySpreadRule
+from phalanx.rules.budget import Budget
+from phalanx.rules.levels import SameDomain
+from phalanx.rules.problem import NodeClass, Obstacle, PlacementProblem
+from phalanx.rules.subgroups import SubgroupSegments
+from phalanx.rules.topology_spread import TopologySpreadRule
+from phalanx.solver.answer import Placed
 from phalanx.solver.engine import place
 from phalanx.solver.infeasibility.explain import explain, fits_when_empty, with_only_rules
 from phalanx.solver.infeasibility.feasibility import feasibility_problem
-from phalanx.solver.infeasibility.obstacles import Obstacle
 from phalanx.solver.infeasibility.relaxations import with_free, with_raised_budgets
-from phalanx.solver.problem import NodeClass, Placed, PlacementProblem
 
 from tests.solver.oracle import optimum, placements_of
 from tests.solver.problems import bounded, node, problems, role, two_tree_problems

@@ -8,11 +8,12 @@ from types import ModuleType
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from phalanx.rules.problem import PlacementProblem
 from phalanx.solver import engine
+from phalanx.solver.answer import Placed, SolveLimits
 from phalanx.solver.checker import check
 from phalanx.solver.counting import node_groups
 from phalanx.solver.engine import place
-from phalanx.solver.problem import Placed, PlacementProblem, SolveLimits
 from phalanx.solver.single import branch_and_bound, fewest_domains, tightness_bounds, tree_knapsack
 
 from tests.solver.oracle import optimum

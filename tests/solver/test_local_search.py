@@ -4,11 +4,11 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from phalanx.model.rules import FewestDomains
+from phalanx.rules.levels import FewestDomains
+from phalanx.rules.problem import PlacementProblem
 from phalanx.solver.arrays import NodeTable, Placement, assignments_of, class_rows, node_table
 from phalanx.solver.checker import check
 from phalanx.solver.objective import Scorer, certify
-from phalanx.solver.problem import PlacementProblem
 from phalanx.solver.single.greedy import search
 from phalanx.solver.single.local_search import improvements
 from phalanx.solver.single.scopes import Scope, scopes_of

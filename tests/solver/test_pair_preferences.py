@@ -9,21 +9,15 @@ from hypothesis import strategies as st
 from msgspec import structs
 from phalanx.model.names import NodeName, ShapeKey
 from phalanx.model.queues import Objective
-from phalanx.model.rules import (
-    FewestDomains,
-    PairWeight,
-    PodAffinityRule,
-    PodAntiAffinityRule,
-    PodPairs,
-    Rule,
-    SameDomain,
-)
+from phalanx.rules.affinity import PairWeight, PodAffinityRule, PodAntiAffinityRule, PodPairs
+from phalanx.rules.levels import FewestDomains, SameDomain
+from phalanx.rules.problem import NodeClass, PlacementProblem, Rule
+from phalanx.solver.answer import Placed, Unplaceable
 from phalanx.solver.arrays import class_rows, node_table
 from phalanx.solver.engine import GREEDY_ONLY, place
 from phalanx.solver.joint.arrays import unsupported_gangs
 from phalanx.solver.joint.problem import GangDemand, GangRole, JointProblem, PodClass
 from phalanx.solver.objective import Scorer
-from phalanx.solver.problem import NodeClass, Placed, PlacementProblem, Unplaceable
 from phalanx.solver.single.bounds import RelaxationBounds
 from phalanx.solver.single.closed_form import place_closed
 from phalanx.solver.single.scopes import scopes_of

@@ -10,20 +10,14 @@ import pytest
 from hypothesis import assume, given
 from msgspec import structs
 from phalanx.model.names import NodeName, ShapeKey
-from phalanx.model.rules import (
-    Budget,
-    FewestDomains,
-    OtherTopologyDomain,
-    OtherTopologyFewest,
-    PodAffinityRule,
-    PodAntiAffinityRule,
-    Rule,
-    SameDomain,
-    SubgroupDomain,
-    SubgroupFewest,
-    SubgroupSegments,
-    TopologySpreadRule,
-)
+from phalanx.rules.affinity import PodAffinityRule, PodAntiAffinityRule
+from phalanx.rules.budget import Budget
+from phalanx.rules.levels import FewestDomains, SameDomain
+from phalanx.rules.other_topologies import OtherTopologyDomain, OtherTopologyFewest
+from phalanx.rules.problem import Anchor, PlacementProblem, Rule, SubgroupAnchor
+from phalanx.rules.subgroups import SubgroupDomain, SubgroupFewest, SubgroupSegments
+from phalanx.rules.topology_spread import TopologySpreadRule
+from phalanx.solver.answer import Placed, SolveLimits, Unplaceable
 from phalanx.solver.arrays import NodeTable, assignments_of, class_rows, node_table
 from phalanx.solver.checker import check
 from phalanx.solver.counting import exact as cpsat
@@ -33,14 +27,6 @@ from phalanx.solver.counting.model import CountingModel
 from phalanx.solver.counting.node_groups import groups_of
 from phalanx.solver.engine import place
 from phalanx.solver.objective import Scorer
-from phalanx.solver.problem import (
-    Anchor,
-    Placed,
-    PlacementProblem,
-    SolveLimits,
-    SubgroupAnchor,
-    Unplaceable,
-)
 from phalanx.solver.single.bounds import RelaxationBounds
 from phalanx.solver.single.greedy import search
 from phalanx.solver.single.scopes import Scope, equivalence_key, scopes_of
@@ -302,7 +288,7 @@ PROGRAM = """
 import sys
 import msgspec
 from phalanx.solver.engine import place
-from phalanx.solver.problem import PlacementProblem
+from phalanx.rules.problem import PlacementProblem
 for line in sys.stdin.buffer:
     answer = place(msgspec.json.decode(line, type=PlacementProblem))
     print(msgspec.json.encode(answer).decode())

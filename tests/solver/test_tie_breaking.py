@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from phalanx.model.queues import Objective
+from phalanx.rules.problem import NodeClass, PlacementProblem
+from phalanx.solver.answer import Placed
 from phalanx.solver.checker import check
 from phalanx.solver.engine import place
 from phalanx.solver.objective import FRAGMENTS
-from phalanx.solver.problem import NodeClass, Placed, PlacementProblem
 
 from tests.solver.oracle import best_placements
 from tests.solver.problems import bounded, node, problems, role

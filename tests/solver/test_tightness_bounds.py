@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from phalanx.model.rules import FewestDomains
+from phalanx.rules.levels import FewestDomains
+from phalanx.rules.problem import Anchor, PlacementProblem
 from phalanx.solver.arrays import class_rows, node_table
-from phalanx.solver.problem import Anchor, PlacementProblem
 from phalanx.solver.single import tightness_bounds as module
 from phalanx.solver.single.scopes import Scope
 from phalanx.solver.single.tightness_bounds import Need, TightnessBounds

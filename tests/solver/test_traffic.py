@@ -10,7 +10,10 @@ from msgspec import structs
 from ortools.sat.python import cp_model
 from phalanx.model.names import NodeName
 from phalanx.model.queues import Objective
-from phalanx.model.rules import FewestDomains, Flow, RoleAnchor, Rule, Traffic
+from phalanx.rules.levels import FewestDomains
+from phalanx.rules.problem import Assignment, NodeClass, PlacementProblem, RoleDemand, Rule
+from phalanx.rules.traffic import Flow, RoleAnchor, Traffic
+from phalanx.solver.answer import Placed, Unplaceable
 from phalanx.solver.arrays import class_rows, node_table
 from phalanx.solver.counting.constraints import CONSTRAINTS
 from phalanx.solver.counting.model import CountingModel, objective_term
@@ -20,7 +23,6 @@ from phalanx.solver.engine import GREEDY_ONLY, place
 from phalanx.solver.joint.arrays import unsupported_gangs
 from phalanx.solver.joint.problem import GangDemand, GangRole, JointProblem, PodClass
 from phalanx.solver.objective import Scorer
-from phalanx.solver.problem import Assignment, NodeClass, Placed, PlacementProblem, RoleDemand, Unplaceable
 from phalanx.solver.single.bounds import RelaxationBounds
 from phalanx.solver.single.closed_form import place_closed
 from phalanx.solver.single.scopes import scopes_of

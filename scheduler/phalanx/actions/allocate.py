@@ -39,8 +39,8 @@ from phalanx.model.memory import Refusal
 from phalanx.model.names import GangId, NodeName
 from phalanx.model.pods import Assignments, Pod
 from phalanx.model.resources import NONE, sum_of
+from phalanx.solver.answer import Answer, Placed, Unplaceable
 from phalanx.solver.engine import place
-from phalanx.solver.problem import Answer, Placed, Unplaceable
 
 _NOWHERE: Final[frozenset[NodeName]] = frozenset()
 

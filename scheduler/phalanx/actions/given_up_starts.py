@@ -31,8 +31,8 @@ from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.pods import Assignments
 from phalanx.model.reasons import Objection, Reason
 from phalanx.model.resources import NONE, Resources, add
+from phalanx.solver.answer import Placed
 from phalanx.solver.engine import place
-from phalanx.solver.problem import Placed
 
 
 def give_up(cycle: Cycle, starts: Sequence[Victim], instead: Gang, causes: Mapping[GangId, str]) -> None:

@@ -40,11 +40,11 @@ from phalanx.framework.statement import DevicesLacking, DoesNotFit, Statement
 from phalanx.framework.volume_supply import VolumesLacking
 from phalanx.model.names import GangId, QueueName
 from phalanx.model.queues import Admission, Ordering
+from phalanx.solver.answer import Placed
 from phalanx.solver.engine import GREEDY_ONLY, place
 from phalanx.solver.joint.arrays import unsupported_gangs
 from phalanx.solver.joint.engine import BY, admit
 from phalanx.solver.joint.problem import JointAnswer, JointLimits
-from phalanx.solver.problem import Placed
 
 _LIMITS = JointLimits(deterministic=CYCLE_JOINT_LIMIT)
 

@@ -23,10 +23,11 @@ from phalanx.framework.session import Session
 from phalanx.framework.statement import DoesNotFit, Statement
 from phalanx.framework.volume_supply import VolumesLacking
 from phalanx.model.names import GangId, NodeName
+from phalanx.rules.problem import Assignment, NodeClass, PlacementProblem
+from phalanx.solver.answer import Placed
 from phalanx.solver.checker import check_assignments
 from phalanx.solver.engine import GREEDY_ONLY, place
 from phalanx.solver.objective import Scorer, certify
-from phalanx.solver.problem import Assignment, NodeClass, Placed, PlacementProblem
 
 _BY: Final = "joint"
 

@@ -28,8 +28,8 @@ from phalanx.model.gangs import Gang
 from phalanx.model.memory import LossKind
 from phalanx.model.names import GangId
 from phalanx.model.pods import Pod
+from phalanx.solver.answer import Placed
 from phalanx.solver.engine import place
-from phalanx.solver.problem import Placed
 
 
 def find(cycle: Cycle) -> list[tuple[MemberLoss, Gang]]:

@@ -5,7 +5,7 @@ show yet. Events of different kinds may arrive in any order, more than once, or 
 give the same snapshot.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from phalanx.cache.claims import ClaimTables
@@ -346,6 +346,18 @@ class Cache:
     def workload(self, gang: GangId) -> Workload | None:
         """The object that the pods of a gang belong to, if it is known and this gang is all of it."""
         return self._gangs.workloads.of_uid(workload_of(gang))
+
+    def owned_workloads(self, uid: str) -> frozenset[str]:
+        """UIDs of the known workloads below the one with this UID."""
+        return self._gangs.workloads.owned_by(uid)
+
+    def pods_of(self, controllers: Collection[str]) -> tuple[Pod, ...]:
+        """The pods of controllers with these UIDs, of all schedulers."""
+        return tuple(
+            pod
+            for pod in self._pods.values()
+            if pod.controller is not None and pod.controller.uid in controllers
+        )
 
     def has_owner(self, gang: GangId) -> bool:
         """Whether the object is known that makes the pods of a gang of a workload or by label."""

@@ -326,6 +326,16 @@ class WorkloadTable:
         roles = [self._by_uid[uid].ended_role for uid in owned if uid not in there]
         return Counter([role for role in roles if role is not None])
 
+    def owned_by(self, uid: str) -> frozenset[str]:
+        """UIDs of all workloads that this one owns, directly or through others."""
+        owned: dict[str, None] = {}
+        waiting = [uid]
+        while waiting:
+            below = [each for each in self._owned.get(waiting.pop(), ()) if each not in owned]
+            owned.update(dict.fromkeys(below))
+            waiting += below
+        return frozenset(owned)
+
     def of_uid(self, uid: str) -> Workload | None:
         """The workload with this UID, if it is known."""
         return self._by_uid.get(uid)

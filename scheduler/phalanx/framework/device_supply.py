@@ -22,7 +22,8 @@ from phalanx.model.devices.shared_pools import Matching, SharedPools
 from phalanx.model.devices.shares import Shares
 from phalanx.model.devices.uses import DeviceUse, shares_by_device
 from phalanx.model.names import NodeName
-from phalanx.model.rules import Budget, Rule
+from phalanx.rules.budget import Budget
+from phalanx.rules.problem import Rule
 
 _BUDGET: Final = "pools that several nodes can use"
 

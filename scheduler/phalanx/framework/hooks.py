@@ -28,7 +28,8 @@ from phalanx.model.pods import Pod
 from phalanx.model.queues import Queue
 from phalanx.model.reasons import Objection, Reason
 from phalanx.model.resources import PODS, Resources
-from phalanx.model.rules import Budget, Rule
+from phalanx.rules.budget import Budget
+from phalanx.rules.problem import Rule
 
 T = TypeVar("T")
 Entry = tuple[Plugin, SessionView]

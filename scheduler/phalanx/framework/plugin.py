@@ -31,7 +31,7 @@ from phalanx.model.nodes import Node
 from phalanx.model.pods import Pod
 from phalanx.model.queues import Queue
 from phalanx.model.reasons import Objection
-from phalanx.model.rules import Rule
+from phalanx.rules.problem import Rule
 
 __all__ = [
     "NEVER",

@@ -51,8 +51,8 @@ from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.nodes import Node, NodeState
 from phalanx.model.pods import Assignments, Pod, PodClaim
-from phalanx.model.rules import Budget
 from phalanx.model.snapshot import Snapshot
+from phalanx.rules.budget import Budget
 
 PLENTY: Final = 1 << 20
 """More pods than a node can run."""

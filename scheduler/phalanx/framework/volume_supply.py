@@ -18,11 +18,11 @@ from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.nodes import Node, NodeState
 from phalanx.model.pods import Assignments, Pod, PodShape, Term, VolumeClaim, WantedVolume
 from phalanx.model.resources import Resources, format_bytes
-from phalanx.model.rules import Budget
 from phalanx.model.selectors import labels_match, node_matches_any
 from phalanx.model.snapshot import Snapshot, StorageCapacity
 from phalanx.model.static_volumes import StaticVolume, match_all, mismatch
 from phalanx.model.supplies.storage import class_of, is_space
+from phalanx.rules.budget import Budget
 
 VolumeSets = Mapping[str, tuple[WantedVolume, ...]]
 """By resource, the kinds of claims that it counts."""

@@ -6,6 +6,7 @@ The token of the suspension is written to the workload together with the suspens
 suspended by somebody else, or resumed meanwhile.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -16,12 +17,17 @@ from phalanx.kube.decode import decode_leniently
 from phalanx.kube.errors import NotFound
 from phalanx.kube.own_config_map import OwnConfigMap
 from phalanx.kube.writing import WriteContext
-from phalanx.model.api.kinds import kind_named
+from phalanx.limits import OWNER_CHAIN_MAX
+from phalanx.model.api.kind import Kind
+from phalanx.model.api.kinds import kind_of_workload
+from phalanx.model.api.meta import OwnerReference
 from phalanx.model.api.workloads import WorkloadObject
 from phalanx.model.names import ANNOTATION_SUSPENSION, KUEUE_QUEUE_LABEL, GangId
+from phalanx.model.pods import Controller
 from phalanx.model.workloads.job import JOB
 from phalanx.model.workloads.kind import WorkloadKind, names_on_path, value_at
 from phalanx.model.workloads.known import WorkloadKinds
+from phalanx.model.workloads.trainer import TRAIN_JOB
 
 SUSPENSIONS_NAME: Final = "phalanx-suspensions"
 """The name of the ConfigMap."""
@@ -35,6 +41,26 @@ _CRON_JOB: Final = "CronJob"
 
 _encode: Final = msgspec.json.Encoder(order="deterministic").encode
 _decode_workload: Final = msgspec.json.Decoder(WorkloadObject).decode
+
+
+class _Workloads(Struct, frozen=True):
+    """A page of a list."""
+
+    items: tuple[WorkloadObject, ...] = ()
+
+
+_decode_page: Final = msgspec.json.Decoder(_Workloads).decode
+
+
+class Root(Struct, frozen=True):
+    """The object that decides whether the pods of a gang run."""
+
+    kind: str
+    """The name of its `WorkloadKind`."""
+    name: str
+    uid: str
+    owners: frozenset[str]
+    """UIDs of it and of what it owns: the controllers of its pods."""
 
 
 class Suspension(Struct, frozen=True):
@@ -69,20 +95,61 @@ class WorkloadSuspender:
         self._context = context
         self._client = context.client
         self._kinds = kinds
+        self._by_name = {**kinds.by_name, TRAIN_JOB.name: TRAIN_JOB}
         self._map = OwnConfigMap(context, namespace=namespace, name=SUSPENSIONS_NAME)
 
     async def stored(self) -> tuple[Suspension, ...]:
         """The suspensions in the ConfigMap, of kinds that are known."""
         await self._map.read()
         stored = [_suspension_in(text) for text in self._map.data.values()]
-        return tuple(each for each in stored if each is not None and each.kind in self._kinds.by_name)
+        return tuple(each for each in stored if each is not None and each.kind in self._by_name)
+
+    async def root(self, namespace: str, controllers: Sequence[Controller]) -> Root | None:
+        """The object above all these controllers of pods; None if it cannot be suspended to end their pods.
+
+        The controllers are of one gang. Above the first owner, an object must own nothing else of the kind.
+        """
+        current = min(controllers, key=lambda each: (each.workload != JOB.name, each.uid))
+        owners = {current.uid}
+        for _ in range(OWNER_CHAIN_MAX):
+            kind = self._by_name.get(current.workload)
+            if kind is None or not kind.suspended:
+                return None
+            found = await self._get(kind, namespace, current)
+            if found is None or is_of_kueue(found):
+                return None
+            above = _controller(found)
+            if above is None:
+                is_all = all(each.uid in owners for each in controllers)
+                return Root(kind.name, current.name, current.uid, frozenset(owners)) if is_all else None
+            siblings = await self._owned_by(above.uid, kind, namespace)
+            if len(owners) > 1 and siblings != {current.uid}:
+                return None
+            owners |= {above.uid, *siblings}
+            workload = self._name_of(above)
+            current = Controller(kind=above.kind, name=above.name, uid=above.uid, workload=workload)
+        return None
+
+    def _name_of(self, owner: OwnerReference) -> str:
+        is_train_job = (owner.api_version.rpartition("/")[0], owner.kind) == (TRAIN_JOB.group, TRAIN_JOB.kind)
+        return TRAIN_JOB.name if is_train_job else self._kinds.of_owner(owner.api_version, owner.kind)
+
+    async def _owned_by(self, uid: str, kind: WorkloadKind, namespace: str) -> set[str]:
+        """UIDs of the objects of this kind whose controller has this UID."""
+        owned: set[str] = set()
+        async for body in self._client.pages(kind_of_workload(kind).path(namespace=namespace)):
+            for item in decode_leniently(_decode_page, body).items:
+                above = _controller(item)
+                if above is not None and above.uid == uid:
+                    owned.add(item.metadata.uid)
+        return owned
 
     async def suspend(self, suspension: Suspension, *, pods: int) -> bool:
         """Suspend the workload if that ends these pods and no others, and nobody else decides about it."""
-        found = await self._get(suspension)
+        found = await self._present(suspension)
         if found is not None and self._is_ours(suspension, found):
             return True
-        kind = self._kinds.by_name[suspension.kind]
+        kind = self._by_name[suspension.kind]
         if found is None or not is_suspendable(found, kind, pods=pods):
             return False
         await self._map.change({suspension.uid: _encode(suspension).decode()})
@@ -91,50 +158,59 @@ class WorkloadSuspender:
 
     async def resume(self, suspension: Suspension) -> bool:
         """Resume the workload; False if it is gone, or not suspended by this suspension."""
-        found = await self._get(suspension)
-        if found is None or not self._is_ours(suspension, found):
+        found = await self._present(suspension)
+        if found is None or not _has_token(suspension, found):
             return False
-        await self._patch(suspension, found, is_suspended=False)
-        return True
+        is_ours = self._is_ours(suspension, found)
+        await self._patch(suspension, found, is_suspended=False if is_ours else None)
+        return is_ours
 
     async def forget(self, suspension: Suspension) -> None:
         """Remove it from the ConfigMap, after the workload is resumed."""
-        await self._map.change({suspension.uid: None})
+        await self._map.read_if_unknown()
+        if suspension.uid in self._map.data:
+            await self._map.change({suspension.uid: None})
 
-    async def _get(self, suspension: Suspension) -> WorkloadObject | None:
+    async def _present(self, suspension: Suspension) -> WorkloadObject | None:
+        kind = self._by_name[suspension.kind]
+        return await self._get(kind, suspension.namespace, suspension)
+
+    async def _get(
+        self, kind: WorkloadKind, namespace: str, named: Controller | Suspension
+    ) -> WorkloadObject | None:
+        """The object of this name if it has this UID."""
+        path = kind_of_workload(kind).path(namespace=namespace, name=named.name)
         try:
-            found = await self._client.get(
-                self._path_of(suspension), _read_workload, timeout=self._context.timeout()
-            )
+            found = await self._client.get(path, _read_workload, timeout=self._context.timeout())
         except NotFound:
             return None
-        return found if found.metadata.uid == suspension.uid else None
+        return found if found.metadata.uid == named.uid else None
 
-    async def _patch(self, suspension: Suspension, found: WorkloadObject, *, is_suspended: bool) -> None:
-        """Change the workload as it was found. Raises Conflict if it has changed since."""
+    async def _patch(
+        self, suspension: Suspension, found: WorkloadObject, *, is_suspended: bool | None
+    ) -> None:
+        """Change the workload as it was found. Raises Conflict if it has changed since.
+
+        With None only the annotation is removed.
+        """
         token = suspension.token if is_suspended else None
         metadata = {
             "uid": suspension.uid,
             "resourceVersion": found.metadata.resource_version,
             "annotations": {ANNOTATION_SUSPENSION: token},
         }
-        value: object = is_suspended
-        for name in reversed(names_on_path(self._kinds.by_name[suspension.kind].suspended)):
-            value = {name: value}
-        assert isinstance(value, dict)
-        body = _encode({"metadata": metadata, **value})
-        await self._client.patch(
-            self._path_of(suspension), body, how=Patch.MERGE, timeout=self._context.timeout()
-        )
+        kind = self._by_name[suspension.kind]
+        body = {"metadata": metadata, **({} if is_suspended is None else set_suspended(kind, is_suspended))}
+        path = kind_of_workload(kind).path(namespace=suspension.namespace, name=suspension.name)
+        await self._client.patch(path, _encode(body), how=Patch.MERGE, timeout=self._context.timeout())
 
-    def _path_of(self, suspension: Suspension) -> str:
-        kind = kind_named(suspension.kind, self._kinds)
-        return kind.path(namespace=suspension.namespace, name=suspension.name)
+    def api_kind(self, suspension: Suspension) -> Kind:
+        """The kind of the workload as the API has it."""
+        return kind_of_workload(self._by_name[suspension.kind])
 
     def _is_ours(self, suspension: Suspension, found: WorkloadObject) -> bool:
-        is_suspended = _value_at(found, self._kinds.by_name[suspension.kind].suspended) is True
-        is_same = found.metadata.annotations.get(ANNOTATION_SUSPENSION) == suspension.token
-        return is_suspended and is_same and not is_of_kueue(found)
+        is_suspended = _value_at(found, self._by_name[suspension.kind].suspended) is True
+        return is_suspended and _has_token(suspension, found) and not is_of_kueue(found)
 
 
 def is_suspendable(found: WorkloadObject, kind: WorkloadKind, *, pods: int) -> bool:
@@ -144,9 +220,17 @@ def is_suspendable(found: WorkloadObject, kind: WorkloadKind, *, pods: int) -> b
     """
     meta, active = found.metadata, found.status.get("active")
     has_others = kind.name == JOB.name and isinstance(active, int) and active > pods
-    is_part = any(owner.controller and owner.kind != _CRON_JOB for owner in meta.owner_references)
     is_going = meta.deletion_timestamp is not None or _value_at(found, kind.suspended) is True
-    return not (has_others or is_part or is_going or is_of_kueue(found))
+    return not (has_others or _controller(found) is not None or is_going or is_of_kueue(found))
+
+
+def set_suspended(kind: WorkloadKind, value: bool) -> dict[str, object]:
+    """A merge patch that suspends or resumes a workload of this kind."""
+    patch: object = value
+    for name in reversed(names_on_path(kind.suspended)):
+        patch = {name: patch}
+    assert isinstance(patch, dict)
+    return patch
 
 
 def is_of_kueue(found: WorkloadObject) -> bool:
@@ -158,6 +242,16 @@ def is_of_kueue(found: WorkloadObject) -> bool:
         or any(owner.api_version.startswith(_KUEUE) for owner in meta.owner_references)
         or any(isinstance(each, str) and each.startswith(_KUEUE) for each in managers)
     )
+
+
+def _controller(found: WorkloadObject) -> OwnerReference | None:
+    """The owner that may change the workload back."""
+    owners = [owner for owner in found.metadata.owner_references if owner.controller]
+    return next((owner for owner in owners if owner.kind != _CRON_JOB), None)
+
+
+def _has_token(suspension: Suspension, found: WorkloadObject) -> bool:
+    return found.metadata.annotations.get(ANNOTATION_SUSPENSION) == suspension.token
 
 
 def _value_at(found: WorkloadObject, path: str) -> object:

@@ -268,7 +268,6 @@ class Scheduler:
             context,
             state=self._state,
             suspender=WorkloadSuspender(context, namespace=identity.lease_namespace, kinds=kinds),
-            kinds=kinds,
             message=self._names.eviction_message,
             events=self._reporter.events,
         )

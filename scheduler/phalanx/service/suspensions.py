@@ -5,9 +5,9 @@ Where it cannot be suspended, or its controller does not delete the pods, they a
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 import structlog
@@ -18,13 +18,11 @@ from phalanx.kube.events import PodEvents, PodRef
 from phalanx.kube.flow_control import Backoff, FairQueue
 from phalanx.kube.workload_suspender import SUSPENSIONS_MAX, Suspension, WorkloadSuspender
 from phalanx.kube.writing import WriteContext
-from phalanx.model.api.kinds import kind_named
 from phalanx.model.conversion.workload_members import Workload
 from phalanx.model.decisions import Evict
 from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.names import PodUid
-from phalanx.model.workloads.job import JOB
-from phalanx.model.workloads.known import WorkloadKinds
+from phalanx.model.pods import Controller, Pod
 from phalanx.ports import OutcomeUnknown, RequestNotSent
 from phalanx.service.cluster_state import ClusterState
 
@@ -52,8 +50,7 @@ _log = structlog.get_logger(__name__)
 _FAILED: Final = (ApiError, OutcomeUnknown, RequestNotSent, msgspec.MsgspecError, Undecodable)
 
 Done = Callable[[bool], None]
-
-
+_T = TypeVar("_T")
 _Request = Callable[[], Awaitable[None]]
 
 
@@ -66,7 +63,6 @@ class Suspensions:
         *,
         state: ClusterState,
         suspender: WorkloadSuspender,
-        kinds: WorkloadKinds,
         message: Callable[[Evict], str],
         events: PodEvents,
     ) -> None:
@@ -75,10 +71,12 @@ class Suspensions:
         self._context = context
         self._state = state
         self._suspender = suspender
-        self._kinds = kinds
         self._message = message
         self._events = events
         self._open: dict[str, Suspension] = {}
+        """By the UID of the workload."""
+        self._evicted: dict[str, frozenset[PodUid]] = {}
+        """The pods for which this leader has suspended these workloads."""
         self._has_open = asyncio.Event()
         self._inherited: set[str] = set()
         """UIDs of workloads that the last leader may not have suspended yet."""
@@ -105,7 +103,7 @@ class Suspensions:
                 for each in stored:
                     self._add(each)
                 self._inherited = set(self._open)
-                self._late_until = self._context.clock.monotonic() + _LATE_WRITE_S
+                self._expect_late_writes()
                 return
 
     async def run(self) -> None:
@@ -120,126 +118,170 @@ class Suspensions:
     def end(self, evictions: Sequence[Evict], done: Done) -> None:
         """Suspend the workload of these pods if that ends them and no others; `done` gets whether it does."""
         gang = self._state.cache.gang(evictions[0].gang)
-        suspension = self._begin(gang, evictions) if gang is not None and self.is_on else None
-        if gang is None or suspension is None:
+        if gang is None or not self.is_on:
             done(False)
             return
-        pods = sum(not pod.is_finished for pod in gang.members)
-        why = self._message(evictions[0])
-        self._send(suspension, partial(self._evict, suspension, pods, why, done))
+        self._queue.put(gang.namespace, partial(self._evict, gang, evictions, done))
 
-    def _begin(self, gang: Gang, evictions: Sequence[Evict]) -> Suspension | None:
+    def _resume_ended(self) -> None:
+        for uid, suspension in self._open.items():
+            if uid not in self._busy and self._is_ended(suspension):
+                self._busy.add(uid)
+                self._queue.put(suspension.namespace, partial(self._resume, suspension))
+
+    def _is_ended(self, suspension: Suspension) -> bool:
+        """Whether the evicted pods are being deleted. There are others if somebody else resumed the workload.
+
+        What the last leader has evicted has the condition DisruptionTarget.
+        """
+        evicted = self._evicted.get(suspension.uid, ())
+        gang = self._state.cache.gang(suspension.gang)
+        pods = gang.members if gang is not None else ()
+        left = [pod for pod in pods if pod.holds_node and not pod.deleting]
+        return not any(pod.uid in evicted or pod.disruption for pod in left)
+
+    # --- suspend ------------------------------------------------------------------------------------------
+
+    async def _evict(self, gang: Gang, evictions: Sequence[Evict], done: Done) -> None:
+        suspension = await self._repeated(lambda: self._begin(gang, evictions))
+        if suspension is None:
+            done(False)
+            return
+        pods = sum(not pod.is_finished for pod in self._present(gang).members)
+        is_suspended = await self._repeated(lambda: self._suspender.suspend(suspension, pods=pods))
+        if not is_suspended:
+            self._queue.put(gang.namespace, partial(self._resume, suspension))
+        else:
+            self._busy.discard(suspension.uid)
+            _log_of(suspension).info("workload suspended to evict its pods")
+            message = f"Suspended: {self._message(evictions[0])}. It is resumed when its pods end"
+            self._events.suspended(self._reference(suspension), message=message)
+        done(bool(is_suspended))
+
+    async def _begin(self, gang: Gang, evictions: Sequence[Evict]) -> Suspension | None:
         """Open a suspension, or continue that of the last leader. Only the first attempt suspends."""
-        uids = {eviction.pod for eviction in evictions}
-        found = suspension_of(gang, uids, self._state.cache.workload(gang.id), self._kinds)
-        if found is None:
+        cache, gang = self._state.cache, self._present(gang)
+        evicted = {eviction.pod for eviction in evictions}
+        workload = cache.workload(gang.id)
+        controllers = controllers_of(gang, evicted, workload)
+        root = await self._suspender.root(gang.namespace, controllers) if controllers else None
+        if root is None:
             return None
-        if found.uid in self._inherited and found.uid not in self._busy:
-            self._inherited.discard(found.uid)
-            return self._open[found.uid]
-        if found.uid in self._open or len(self._open) >= SUSPENSIONS_MAX:
+        owners = root.owners if workload is None else root.owners | cache.owned_workloads(workload.group.uid)
+        if has_other_pods(gang, workload, cache.pods_of(owners)) or root.uid in self._busy:
             return None
-        suspension = msgspec.structs.replace(found, token=str(self._context.clock.now_ms()))
-        self._add(suspension)
-        return suspension
+        is_inherited = root.uid in self._inherited
+        if not is_inherited and (root.uid in self._open or len(self._open) >= SUSPENSIONS_MAX):
+            return None
+        self._inherited.discard(root.uid)
+        if not is_inherited:
+            token = str(self._context.clock.now_ms())
+            self._add(Suspension(root.kind, gang.namespace, root.name, root.uid, gang.id, token))
+        self._evicted[root.uid] = frozenset(evicted)
+        self._busy.add(root.uid)
+        return self._open[root.uid]
+
+    def _present(self, gang: Gang) -> Gang:
+        return self._state.cache.gang(gang.id) or gang
+
+    async def _repeated(self, request: Callable[[], Awaitable[_T]]) -> _T | None:
+        """The answer to a request that is repeated if it fails; None if it fails too often."""
+        backoff = self._new_backoff()
+        for attempt in range(_ATTEMPTS_MAX):
+            try:
+                return await request()
+            except _FAILED as error:
+                _log.info("workload not suspended", attempt=attempt, error=str(error))
+                if isinstance(error, OutcomeUnknown):
+                    self._expect_late_writes()
+                if is_refused(error):
+                    return None
+                await asyncio.sleep(backoff.next(at_least=retry_after(error)))
+        return None
+
+    def _expect_late_writes(self) -> None:
+        self._late_until = self._context.clock.monotonic() + _LATE_WRITE_S
 
     def _add(self, suspension: Suspension) -> None:
         self._open[suspension.uid] = suspension
         self._has_open.set()
 
-    def _remove(self, suspension: Suspension) -> None:
-        del self._open[suspension.uid]
-        if not self._open:
-            self._has_open.clear()
-
-    def _send(self, suspension: Suspension, request: _Request) -> None:
-        self._busy.add(suspension.uid)
-        self._queue.put(suspension.namespace, request)
-
-    def _resume_ended(self) -> None:
-        for suspension in self._open.values():
-            gang = self._state.cache.gang(suspension.gang)
-            is_ended = gang is None or all(pod.deleting or not pod.holds_node for pod in gang.members)
-            if is_ended and suspension.uid not in self._busy:
-                self._send(suspension, partial(self._resume, suspension))
-
-    async def _evict(self, suspension: Suspension, pods: int, why: str, done: Done) -> None:
-        is_suspended = await self._suspend(suspension, pods)
-        self._busy.discard(suspension.uid)
-        if is_suspended:
-            _log_of(suspension).info("workload suspended to evict its pods")
-            message = f"Suspended: {why}. It is resumed when its pods end"
-            self._events.suspended(self._reference(suspension), message=message)
-        done(is_suspended)
-
-    async def _suspend(self, suspension: Suspension, pods: int) -> bool:
-        """A suspension of which the outcome is unknown stays open: it is ended like others."""
-        backoff = self._new_backoff()
-        for attempt in range(_ATTEMPTS_MAX):
-            try:
-                is_suspended = await self._suspender.suspend(suspension, pods=pods)
-            except _FAILED as error:
-                _log_of(suspension).info("workload not suspended", attempt=attempt, error=str(error))
-                if is_refused(error):
-                    return False
-                await asyncio.sleep(backoff.next(at_least=retry_after(error)))
-            else:
-                if not is_suspended and not attempt:
-                    self._remove(suspension)
-                return is_suspended
-        return False
+    # --- resume -------------------------------------------------------------------------------------------
 
     async def _resume(self, suspension: Suspension) -> None:
         try:
             is_resumed = await self._suspender.resume(suspension)
-            if not is_resumed and self._context.clock.monotonic() < self._late_until:
-                self._look_later(suspension, _BACKOFF_LONGEST_S)
-                return
-            await self._suspender.forget(suspension)
         except _FAILED as error:
             _log_of(suspension).info("workload not resumed, retrying", error=str(error))
-            self._look_later(suspension, max(_BACKOFF_LONGEST_S, retry_after(error) or 0.0))
+            self._repeat_later(partial(self._resume, suspension), suspension, error)
             return
-        self._remove(suspension)
-        self._busy.discard(suspension.uid)
-        self._inherited.discard(suspension.uid)
         if is_resumed:
             _log_of(suspension).info("workload resumed")
             message = "Resumed after its pods were evicted"
             self._events.resumed(self._reference(suspension), message=message)
+        elif self._context.clock.monotonic() < self._late_until:
+            self._repeat_later(partial(self._resume, suspension), suspension)
+            return
+        await self._forget(suspension)
+
+    async def _forget(self, suspension: Suspension) -> None:
+        """What may not be written is no record either."""
+        try:
+            await self._suspender.forget(suspension)
+        except _FAILED as error:
+            _log_of(suspension).info("suspension not forgotten", error=str(error))
+            if not is_refused(error):
+                self._repeat_later(partial(self._forget, suspension), suspension, error)
+                return
+        uid = suspension.uid
+        del self._open[uid]
+        self._evicted.pop(uid, None)
+        self._busy.discard(uid)
+        self._inherited.discard(uid)
+        if not self._open:
+            self._has_open.clear()
+
+    def _repeat_later(
+        self, request: _Request, suspension: Suspension, error: Exception | None = None
+    ) -> None:
+        least = retry_after(error) if error is not None else None
+        self._queue.put_later(suspension.namespace, request, delay=max(_BACKOFF_LONGEST_S, least or 0.0))
 
     def _reference(self, suspension: Suspension) -> PodRef:
-        kind = kind_named(suspension.kind, self._kinds)
+        kind = self._suspender.api_kind(suspension)
         return PodRef(suspension.namespace, suspension.name, suspension.uid, kind.api_name, kind.api_version)
-
-    def _look_later(self, suspension: Suspension, seconds: float) -> None:
-        asyncio.get_running_loop().call_later(seconds, self._busy.discard, suspension.uid)
 
     def _new_backoff(self) -> Backoff:
         return self._context.backoff(first=_BACKOFF_FIRST_S, longest=_BACKOFF_LONGEST_S)
 
 
-def suspension_of(
-    gang: Gang, evicted: Collection[PodUid], workload: Workload | None, kinds: WorkloadKinds
-) -> Suspension | None:
-    """The suspension that ends exactly the pods of the gang; None if not all that have nodes are evicted.
+def controllers_of(
+    gang: Gang, evicted: Collection[PodUid], workload: Workload | None
+) -> Sequence[Controller]:
+    """The controllers of all pods of the gang; none if a pod has no controller, or keeps its node.
 
-    `workload` is known if the gang is all of it. Else its pods may be those of one Job.
+    `workload` is known if the gang is all of it.
     """
     pods = [pod for pod in gang.members if not pod.is_finished and not pod.deleting]
     if any(pod.holds_node and pod.uid not in evicted for pod in pods):
-        return None
+        return ()
     if gang.kind is GangKind.WORKLOAD and workload is not None:
-        has_others = any(role.ours is False for role in workload.roles)
-        if has_others or not kinds.by_name[workload.kind].suspended:
-            return None
         group = workload.group
-        return Suspension(workload.kind, group.namespace, group.name, group.uid, gang.id, "")
-    owners = {pod.controller for pod in pods}
-    owner = owners.pop() if len(owners) == 1 else None
-    if owner is None or owner.workload != JOB.name:
-        return None
-    return Suspension(JOB.name, gang.namespace, owner.name, owner.uid, gang.id, "")
+        return (Controller(kind="", name=group.name, uid=group.uid, workload=workload.kind),)
+    controllers = {pod.controller.uid: pod.controller for pod in pods if pod.controller is not None}
+    return tuple(controllers.values()) if all(pod.controller is not None for pod in pods) else ()
+
+
+def has_other_pods(gang: Gang, workload: Workload | None, pods: Iterable[Pod]) -> bool:
+    """Whether some of these pods, all those of a workload, are not in the gang and would end with it.
+
+    A pod of another scheduler without a role, such as the one that submits the work of a RayJob, serves the
+    others.
+    """
+    roles = {role.name for role in workload.roles} if workload is not None else None
+    ours = {pod.scheduler_name for pod in gang.members}
+    others = [pod for pod in pods if pod.uid not in gang.by_uid and not pod.is_finished and not pod.deleting]
+    return any(roles is None or pod.role in roles or pod.scheduler_name in ours for pod in others)
 
 
 def _log_of(suspension: Suspension) -> Any:

@@ -11,9 +11,10 @@ from typing import Final
 
 import msgspec
 
+from phalanx.rules.problem import PlacementProblem
+from phalanx.solver.answer import Answer, SolveLimits
 from phalanx.solver.engine import place
 from phalanx.solver.limits import SOLVER_CACHE_ENTRIES_MAX
-from phalanx.solver.problem import Answer, PlacementProblem, SolveLimits
 
 DIGEST_BYTES: Final = 16
 

@@ -15,9 +15,9 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from phalanx.model.names import NodeName
+from phalanx.rules.problem import Assignment, NodeClass, PlacementProblem
 from phalanx.solver.domains import DomainKey, domain_key, open_domains
 from phalanx.solver.limits import ARRAY_AMOUNT_MAX
-from phalanx.solver.problem import Assignment, NodeClass, PlacementProblem
 from phalanx.solver.problem_rules import (
     ProblemRules,
     SubgroupConstraint,

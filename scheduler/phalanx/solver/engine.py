@@ -6,18 +6,13 @@ from functools import partial
 from msgspec import Struct, structs
 
 from phalanx.model.queues import Objective
-from phalanx.model.rules import PodPairs, Traffic
+from phalanx.rules.affinity import PodPairs
+from phalanx.rules.problem import PlacementProblem
+from phalanx.rules.traffic import Traffic
+from phalanx.solver.answer import TIGHTNESS_NODES_MAX, Answer, Placed, SolveLimits, Unplaceable
 from phalanx.solver.arrays import TooLarge
 from phalanx.solver.checker import check
 from phalanx.solver.objective import minimizes_fragmentation, proven_but_tightness
-from phalanx.solver.problem import (
-    TIGHTNESS_NODES_MAX,
-    Answer,
-    Placed,
-    PlacementProblem,
-    SolveLimits,
-    Unplaceable,
-)
 from phalanx.solver.single.anti_affinity import reformulate_anti_affinity
 from phalanx.solver.single.branch_and_bound import place_by_search
 from phalanx.solver.single.closed_form import place_closed

@@ -30,10 +30,11 @@ import msgspec
 from phalanx.model.decisions import Certificate
 from phalanx.model.names import NodeName
 from phalanx.model.queues import Objective
-from phalanx.model.rules import OtherTopologyFewest
+from phalanx.rules.other_topologies import OtherTopologyFewest
+from phalanx.rules.problem import NOWHERE, Assignment, NodeClass, PlacementProblem
+from phalanx.solver.answer import Placed
 from phalanx.solver.domains import DomainKey, anchored_domains, domain_key, open_domains
 from phalanx.solver.pair_preferences import PairPreference
-from phalanx.solver.problem import NOWHERE, Assignment, NodeClass, Placed, PlacementProblem
 from phalanx.solver.problem_rules import ProblemRules, read_rules
 from phalanx.solver.traffic_matrix import NO_TRAFFIC
 

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from phalanx.model.rules import PodPairs
-from phalanx.solver.problem import NodeClass, PlacementProblem
+from phalanx.rules.affinity import PodPairs
+from phalanx.rules.problem import NodeClass, PlacementProblem
 from phalanx.solver.traffic_matrix import TrafficMatrix
 
 UNIQUE_PER_NODE = -1

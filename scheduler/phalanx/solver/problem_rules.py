@@ -6,24 +6,15 @@ from typing import Final
 
 from msgspec import Struct
 
-from phalanx.model.rules import (
-    AffinityRule,
-    Budget,
-    FewestDomains,
-    OtherTopologyDomain,
-    OtherTopologyFewest,
-    PodAffinityRule,
-    PodPairs,
-    SameDomain,
-    SubgroupDomain,
-    SubgroupFewest,
-    SubgroupRule,
-    SubgroupSegments,
-    TopologySpreadRule,
-    Traffic,
-)
+from phalanx.rules.affinity import AffinityRule, PodAffinityRule, PodPairs
+from phalanx.rules.budget import Budget
+from phalanx.rules.levels import FewestDomains, SameDomain
+from phalanx.rules.other_topologies import OtherTopologyDomain, OtherTopologyFewest
+from phalanx.rules.problem import NodeClass, PlacementProblem, RoleDemand, SubgroupAnchor
+from phalanx.rules.subgroups import SubgroupDomain, SubgroupFewest, SubgroupRule, SubgroupSegments
+from phalanx.rules.topology_spread import TopologySpreadRule
+from phalanx.rules.traffic import Traffic
 from phalanx.solver.pair_preferences import UNIQUE_PER_NODE, PairPreference, preference_of
-from phalanx.solver.problem import NodeClass, PlacementProblem, RoleDemand, SubgroupAnchor
 from phalanx.solver.traffic_matrix import TrafficMatrix, matrix_of
 
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from phalanx.model.names import NodeName
-from phalanx.model.rules import RoleAnchor, Traffic
+from phalanx.rules.traffic import RoleAnchor, Traffic
 
 IntArray = NDArray[np.int64]
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from phalanx.model.names import ANNOTATION_SUSPENSION
 
 from tests.cli.verbs.conftest import World, gpu_pod, pod_group
 
@@ -50,9 +51,14 @@ def job(world: World, *, node: str = "") -> str:
 
 
 async def test_a_job_without_a_pod_group_is_suspended_while_no_pod_runs(world: World) -> None:
+    """Without the annotation of an eviction: the scheduler must not resume it."""
     path = job(world)
+    annotations = {ANNOTATION_SUSPENSION: "1", "mine": "x"}
+    world.send("PATCH", path, {"metadata": {"annotations": annotations}})
     assert (await world.run("hold", "job/sweep")).out == "job default/sweep held\n"
-    assert world.send("GET", path, {})["spec"]["suspend"] is True
+    held = world.send("GET", path, {})
+    assert held["spec"]["suspend"] is True
+    assert held["metadata"]["annotations"] == {"mine": "x"}
     world.send("DELETE", "/api/v1/namespaces/default/pods/sweep-0", {})
     assert (await world.run("release", "job/sweep")).out == "job default/sweep released\n"
     assert world.send("GET", path, {})["spec"]["suspend"] is False

@@ -4,7 +4,8 @@ from phalanx.framework.plugin import Plugin, SessionView
 from phalanx.model.gangs import Gang
 from phalanx.model.names import NodeName
 from phalanx.model.resources import PODS
-from phalanx.model.rules import Budget, Rule, RuleWords
+from phalanx.rules.budget import Budget
+from phalanx.rules.problem import Rule, RuleWords
 
 RACK, MOST = "acme.example/rack", 2
 WORDS = RuleWords(

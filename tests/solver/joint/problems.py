@@ -6,17 +6,11 @@ from itertools import combinations
 from hypothesis import strategies as st
 from msgspec import structs
 from phalanx.model.names import NodeName
-from phalanx.model.rules import (
-    Budget,
-    FewestDomains,
-    Rule,
-    SameDomain,
-    SubgroupDomain,
-    SubgroupFewest,
-    SubgroupSegments,
-)
+from phalanx.rules.budget import Budget
+from phalanx.rules.levels import FewestDomains, SameDomain
+from phalanx.rules.problem import NodeClass, Rule
+from phalanx.rules.subgroups import SubgroupDomain, SubgroupFewest, SubgroupSegments
 from phalanx.solver.joint.problem import GangDemand, GangRole, JointProblem, PodClass
-from phalanx.solver.problem import NodeClass
 
 LEVELS = ("spine", "rack")
 RESOURCES = ("cpu", "nvidia.com/gpu")

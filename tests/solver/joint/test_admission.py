@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct, structs
 from phalanx.model.names import NodeName
-from phalanx.model.rules import Budget, Rule, SubgroupDomain
+from phalanx.rules.budget import Budget
+from phalanx.rules.problem import Assignment, NodeClass, PlacementProblem, RoleDemand, Rule
+from phalanx.rules.subgroups import SubgroupDomain
 from phalanx.solver.engine import GREEDY_ONLY
 from phalanx.solver.joint import sequential
 from phalanx.solver.joint.arrays import joint_arrays
@@ -27,7 +29,6 @@ from phalanx.solver.joint.problem import (
 )
 from phalanx.solver.joint.sequential import reoptimized
 from phalanx.solver.objective import Scorer
-from phalanx.solver.problem import Assignment, NodeClass, PlacementProblem, RoleDemand
 
 from bench.joint_start import admit_in_queue_order
 from tests.hash_seeds import printed

@@ -34,15 +34,15 @@ from phalanx.model.devices.uses import DeviceUse
 from phalanx.model.names import GangId, NodeName, PodUid, QueueName
 from phalanx.model.pods import Assignments, Pod
 from phalanx.model.resources import NONE, Resources, add
-from phalanx.model.rules import TopologySpreadRule
 from phalanx.model.supplies.known import supplied_of, with_offered, with_supplied
+from phalanx.rules.topology_spread import TopologySpreadRule
+from phalanx.solver.answer import Placed
 from phalanx.solver.checker import violated_rules
 from phalanx.solver.defragmentation.engine import plan_moves
 from phalanx.solver.defragmentation.problem import MovePlan, MoveProblem, MoveResult, MoveUnit, PodSet, Vector
 from phalanx.solver.defragmentation.problem import Placements as PlannedPlacements
 from phalanx.solver.engine import place
 from phalanx.solver.preemption.capacity import pods_that_fit
-from phalanx.solver.problem import Placed
 
 Devices = Mapping[NodeName, frozenset[DeviceUse]]
 """Devices by node."""

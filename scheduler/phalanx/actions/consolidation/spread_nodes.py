@@ -8,7 +8,7 @@ from phalanx.actions.nodes.gang_constraints import constraints_of
 from phalanx.framework.nodes.affinity import label_value
 from phalanx.framework.session import Session
 from phalanx.model.names import NodeName, ShapeKey
-from phalanx.model.rules import TopologySpreadRule
+from phalanx.rules.topology_spread import TopologySpreadRule
 
 NO_NODES: Final = frozenset[NodeName]()
 

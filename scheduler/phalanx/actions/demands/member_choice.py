@@ -30,7 +30,7 @@ from phalanx.framework.minimum_members import first_members, is_enough, missing_
 from phalanx.framework.vacancies import taking
 from phalanx.model.gangs import Kind, ancestor_chains, kind_of
 from phalanx.model.pods import Pod
-from phalanx.solver.problem import Placed
+from phalanx.solver.answer import Placed
 
 Fits = Callable[[Demand], Placed | None]
 """The placement of as many pods of a demand as possible; None if not even its minimums fit."""

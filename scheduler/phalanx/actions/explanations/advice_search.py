@@ -29,8 +29,12 @@ from phalanx.actions.problems.capacity_holders import CapacityHolder
 from phalanx.framework.session import Session
 from phalanx.model import named_parts
 from phalanx.model.resources import Resources, add
-from phalanx.model.rules import AffinityRule, Budget, OtherTopologyDomain, SameDomain, SubgroupRule
 from phalanx.model.supplies.known import writer_of
+from phalanx.rules.affinity import AffinityRule
+from phalanx.rules.budget import Budget
+from phalanx.rules.levels import SameDomain
+from phalanx.rules.other_topologies import OtherTopologyDomain
+from phalanx.rules.subgroups import SubgroupRule
 from phalanx.solver.infeasibility.explain import Explanation
 from phalanx.solver.infeasibility.relaxations import CAPACITY, ELIGIBILITY, NodeCapacity
 

@@ -15,8 +15,9 @@ from phalanx.model.names import HOSTNAME_KEY, NodeName
 from phalanx.model.nodes import Node, NodeState
 from phalanx.model.queues import Objective
 from phalanx.model.resources import Resources
-from phalanx.model.rules import AffinityRule, Budget, Rule
-from phalanx.solver.problem import NodeClass, PlacementProblem
+from phalanx.rules.affinity import AffinityRule
+from phalanx.rules.budget import Budget
+from phalanx.rules.problem import NodeClass, PlacementProblem, Rule
 
 
 class ChangedNode(Struct, frozen=True):

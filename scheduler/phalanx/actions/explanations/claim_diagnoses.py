@@ -11,7 +11,8 @@ from phalanx.actions.explanations.advice import Advice, Released
 from phalanx.actions.explanations.diagnoses import WAIT, Case, Diagnosis
 from phalanx.actions.nodes.shared_charges import exceeded_budget, is_about_shared_claims
 from phalanx.model.reasons import Evidence, Reason
-from phalanx.model.rules import Budget, Rule
+from phalanx.rules.budget import Budget
+from phalanx.rules.problem import Rule
 
 NO_NODES: Final = Evidence("more nodes", "none is advised: which devices a new node has is not known")
 

@@ -18,7 +18,7 @@ from phalanx.actions.explanations.pod_fields import Restriction
 from phalanx.actions.explanations.trials import Change, Trials
 from phalanx.framework.session import Session
 from phalanx.model.resources import Resources, largest
-from phalanx.model.rules import Budget
+from phalanx.rules.budget import Budget
 from phalanx.solver.infeasibility.relaxations import Raises
 
 

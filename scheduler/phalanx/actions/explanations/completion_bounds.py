@@ -13,8 +13,8 @@ from phalanx.framework.session import Session
 from phalanx.model.names import NodeName
 from phalanx.model.pods import Pod
 from phalanx.model.resources import NONE, Resources, add
-from phalanx.model.rules import Budget
 from phalanx.model.supplies.known import supplied_of, with_offered, with_supplied
+from phalanx.rules.budget import Budget
 
 THOUSAND: Final = 1000
 

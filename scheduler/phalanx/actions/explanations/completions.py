@@ -34,11 +34,11 @@ from phalanx.framework.session import Session
 from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId, NodeName
 from phalanx.model.resources import Resources
+from phalanx.solver.answer import SolveLimits
 from phalanx.solver.answer_cache import AnswerCache
 from phalanx.solver.infeasibility.feasibility import FeasibilityOracle, feasibility_problem
 from phalanx.solver.infeasibility.missing_capacity import MissingCapacity
 from phalanx.solver.infeasibility.relaxations import NodeCapacity
-from phalanx.solver.problem import SolveLimits
 
 Completions = tuple[CapacityHolder, ...]
 """Holders that must end, the cheapest first. A set of more than two may be larger than necessary."""

@@ -23,10 +23,12 @@ from phalanx.model import named_parts
 from phalanx.model.nodes import TOPOLOGY_UNKNOWN
 from phalanx.model.reasons import NODES, Evidence, Reason
 from phalanx.model.resources import PODS, Resources, sum_of
-from phalanx.model.rules import Rule, SameDomain, SubgroupRule, TopologySpreadRule
 from phalanx.model.supplies.known import whole_texts
+from phalanx.rules.levels import SameDomain
+from phalanx.rules.problem import PlacementProblem, Rule
+from phalanx.rules.subgroups import SubgroupRule
+from phalanx.rules.topology_spread import TopologySpreadRule
 from phalanx.solver.infeasibility.explain import Explanation
-from phalanx.solver.problem import PlacementProblem
 
 WAIT: Final = "Wait: no single event or change was found that is enough"
 NO_ADVICE: Final = "No single change was found that is enough; see the evidence"

@@ -47,7 +47,12 @@ from phalanx.framework.session import Session
 from phalanx.limits import EXPLANATION_DETERMINISTIC_LIMIT
 from phalanx.model.names import GangId
 from phalanx.model.reasons import Category, Reason
-from phalanx.model.rules import Budget, PodAntiAffinityRule, Rule, SameDomain, TopologySpreadRule
+from phalanx.rules.affinity import PodAntiAffinityRule
+from phalanx.rules.budget import Budget
+from phalanx.rules.levels import SameDomain
+from phalanx.rules.problem import Obstacle, PlacementProblem, Rule
+from phalanx.rules.topology_spread import TopologySpreadRule
+from phalanx.solver.answer import Placed, SolveLimits
 from phalanx.solver.answer_cache import AnswerCache
 from phalanx.solver.infeasibility.explain import (
     Explanation,
@@ -57,8 +62,6 @@ from phalanx.solver.infeasibility.explain import (
 )
 from phalanx.solver.infeasibility.feasibility import FeasibilityOracle, feasibility_problem
 from phalanx.solver.infeasibility.largest_fit import LargestFit, largest_fit
-from phalanx.solver.infeasibility.obstacles import Obstacle, obstacle_of
-from phalanx.solver.problem import Placed, PlacementProblem, SolveLimits
 
 _ABOUT_CAPACITY: Final = (Reason.INSUFFICIENT_CAPACITY, Reason.NO_DOMAIN_FITS)
 """Reasons that capacity reserved for other gangs may cause."""
@@ -352,7 +355,7 @@ def _named_rule(case: Case) -> Rule | None:
     rules = [
         rule
         for rule in case.problem.rules
-        if rule.name in case.facts.conflict and obstacle_of(rule) is case.facts.obstacle
+        if rule.name in case.facts.conflict and rule.obstacle is case.facts.obstacle
     ]
     return min(rules, key=lambda rule: not isinstance(rule, SameDomain), default=None)
 

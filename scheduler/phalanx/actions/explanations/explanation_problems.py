@@ -29,9 +29,11 @@ from phalanx.framework.mixed_devices import RELAXED, Division
 from phalanx.framework.session import Session
 from phalanx.model.names import NodeName
 from phalanx.model.resources import Resources
-from phalanx.model.rules import AffinityRule, PodAffinityRule, Rule, SameDomain, TopologySpreadRule
+from phalanx.rules.affinity import AffinityRule, PodAffinityRule
+from phalanx.rules.levels import SameDomain
+from phalanx.rules.problem import NodeClass, PlacementProblem, Rule
+from phalanx.rules.topology_spread import TopologySpreadRule
 from phalanx.solver.infeasibility.relaxations import ELIGIBILITY, Exclusions
-from phalanx.solver.problem import NodeClass, PlacementProblem
 
 _Allowed = tuple[bool, ...]
 """By batch."""

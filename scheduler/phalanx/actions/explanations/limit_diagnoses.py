@@ -11,7 +11,8 @@ from phalanx.actions.explanations.diagnoses import (
 )
 from phalanx.actions.explanations.relaxed_clusters import used_by_members
 from phalanx.model.reasons import Evidence, Reason
-from phalanx.model.rules import Budget, RuleWords
+from phalanx.rules.budget import Budget
+from phalanx.rules.problem import RuleWords
 
 
 def queue_limit(case: Case, rule: Budget) -> Diagnosis:

@@ -25,11 +25,11 @@ from phalanx.model.names import GangId, NodeName
 from phalanx.model.nodes import NodeState
 from phalanx.model.pods import Pod
 from phalanx.model.resources import NONE, Resources, add, subtract, sum_of
-from phalanx.model.rules import Budget
 from phalanx.model.snapshot import PlacedPods
 from phalanx.model.supplies.known import pod_usage, total_usage
+from phalanx.rules.budget import Budget
+from phalanx.solver.answer import Placed
 from phalanx.solver.engine import place
-from phalanx.solver.problem import Placed
 
 _Relaxed = tuple[Session, ProblemBuilder]
 

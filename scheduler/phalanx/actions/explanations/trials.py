@@ -23,11 +23,12 @@ from phalanx.model.gangs import Gang
 from phalanx.model.names import NodeName, ShapeKey
 from phalanx.model.pods import AffinityState, Pod, PodShape
 from phalanx.model.resources import NONE, subtract
+from phalanx.rules.problem import PlacementProblem
+from phalanx.solver.answer import Placed
 from phalanx.solver.infeasibility.explain import raised_budgets
 from phalanx.solver.infeasibility.feasibility import FeasibilityOracle, feasibility_problem
 from phalanx.solver.infeasibility.largest_fit import as_largest_fit
 from phalanx.solver.infeasibility.relaxations import Raises, with_raised_budgets
-from phalanx.solver.problem import Placed, PlacementProblem
 
 _NO_RAISES: Raises = {}
 _NO_USAGE: Usage = {}

@@ -10,8 +10,9 @@ from phalanx.actions.explanations.diagnoses import Diagnosis
 from phalanx.actions.nodes.resource_projection import volume_amounts
 from phalanx.framework.session import Session
 from phalanx.model.reasons import Evidence, Objection, Reason
-from phalanx.model.rules import Budget, Rule
 from phalanx.model.supplies.storage import is_volume_amount
+from phalanx.rules.budget import Budget
+from phalanx.rules.problem import Rule
 
 _MORE: Final = "Create more PersistentVolumes, or wait until other claims release some"
 

@@ -1,10 +1,9 @@
 """The constraints of a gang: its rules, the topology levels that they use, and its running members."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from phalanx.actions.nodes.shared_charges import with_shared_charges
 from phalanx.framework.nodes.affinity import label_value
@@ -14,34 +13,10 @@ from phalanx.model.gangs import Gang, ancestor_chains
 from phalanx.model.names import NodeName
 from phalanx.model.nodes import Node
 from phalanx.model.pods import Pod
-from phalanx.model.rules import (
-    AffinityRule,
-    Budget,
-    FewestDomains,
-    OtherTopologyDomain,
-    OtherTopologyRule,
-    PodAffinityRule,
-    PodAntiAffinityRule,
-    PodPairs,
-    RoleAnchor,
-    Rule,
-    SameDomain,
-    SubgroupFewest,
-    SubgroupRule,
-    TopologySpreadRule,
-    Traffic,
-)
 from phalanx.model.snapshot import Topology
-from phalanx.solver.problem import NOWHERE, Anchor, SubgroupAnchor
-
-
-class OtherLevel(Struct, frozen=True):
-    """A level of another topology than the gang's, as a key of the problem."""
-
-    topology: str
-    level: str
-    counts_nodes: bool
-    """Whether a node in no domain of the level is a domain of its own."""
+from phalanx.rules.budget import Budget, budgets_in
+from phalanx.rules.problem import NOWHERE, Anchor, OtherLevel, Rule, SubgroupAnchor
+from phalanx.rules.traffic import RoleAnchor
 
 
 class GangConstraints(Struct, frozen=True):
@@ -83,41 +58,47 @@ class GangConstraints(Struct, frozen=True):
         return tuple(dict.fromkeys([anchor.node for anchor in anchors if anchor.node]))
 
     @property
+    def budgets(self) -> tuple[Budget, ...]:
+        """The budgets, in the order to which classes of nodes refer."""
+        return budgets_in(self.rules)
+
+    @property
     def scopes(self) -> tuple[frozenset[NodeName] | None, ...]:
         """For each budget, the nodes that it counts; None for all."""
-        return tuple(rule.nodes for rule in self.rules if isinstance(rule, Budget))
+        return tuple([budget.nodes for budget in self.budgets])
 
     @property
     def gang_depth(self) -> int:
         """The number of levels down to the deepest one that the gang, not only its subgroups, asks for."""
-        wanted = [rule.level for rule in self.rules if isinstance(rule, SameDomain | FewestDomains)]
+        wanted = [rule.gang_level for rule in self.rules]
         return max([number for number, level in enumerate(self.levels, 1) if level in wanted], default=0)
 
     @property
     def subgroup_depths(self) -> tuple[int, ...]:
         """The numbers of levels down to those that subgroups ask for."""
-        wanted = [rule.level for rule in self.rules if isinstance(rule, SubgroupRule | SubgroupFewest)]
+        wanted = [rule.subgroup_level for rule in self.rules]
         return tuple([number for number, level in enumerate(self.levels, 1) if level in wanted])
 
     @property
     def required_depth(self) -> int:
         """The number of levels of which one domain must hold the gang."""
-        wanted = [rule.level for rule in self.rules if isinstance(rule, SameDomain)]
+        wanted = [rule.gang_level for rule in self.rules if rule.obstacle is not None]
         return max([number for number, level in enumerate(self.levels, 1) if level in wanted], default=0)
 
     @property
     def has_affinity_terms(self) -> bool:
         """Whether pods of the gang have affinity or anti-affinity to each other, required or preferred."""
-        return any(isinstance(rule, AffinityRule | PodPairs) for rule in self.rules)
+        return any(rule.names_shapes for rule in self.rules)
 
 
 def constraints_of(session: Session, gang: Gang) -> GangConstraints:
     """The constraints of all plugins for this gang now."""
     rules = with_shared_charges(session.hooks.rules(gang), gang, session)
     rules = (*rules, *session.devices.budgets(gang))
-    others = [rule for rule in rules if isinstance(rule, OtherTopologyRule)]
+    others = {key: level for rule in rules for key, level in rule.other_levels.items()}
     if others:
-        rules = tuple([_with_running(session, gang, rule) for rule in rules])
+        members = _Members(session, gang)
+        rules = tuple([rule.with_running(members) for rule in rules])
     topology = session.topologies.of(gang)
     levels = tuple(level.name for level in topology.levels[: _depth(rules, topology)]) if topology else ()
     has_levels = topology is not None and bool(levels)
@@ -131,7 +112,7 @@ def constraints_of(session: Session, gang: Gang) -> GangConstraints:
         else (),
         ancestor_chains=ancestor_chains(gang.subgroups),
         keys=_keys(session, rules),
-        other_levels=_other_levels(others),
+        other_levels=others,
         other_topologies=_named(session, others),
         role_anchors=_role_anchors(session, gang, topology, len(levels)) if gang.spec.traffic else (),
     )
@@ -158,25 +139,17 @@ def nodes_of_members(session: Session, gang: Gang) -> list[NodeName]:
 
 def _depth(rules: tuple[Rule, ...], topology: Topology) -> int:
     names = [level.name for level in topology.levels]
-    if any(isinstance(rule, Traffic) for rule in rules):
-        return len(names)
-    wanted = [
-        rule.level
-        for rule in rules
-        if not isinstance(rule, Budget | AffinityRule | OtherTopologyRule | Traffic | PodPairs)
-    ]
-    return max((names.index(level) + 1 for level in wanted if level in names), default=0)
+    return max([rule.depth(names) for rule in rules], default=0)
 
 
 def _keys(session: Session, rules: tuple[Rule, ...]) -> tuple[str, ...]:
-    """The node labels that affinity rules need; all but affinity need none if each node has its own value."""
+    """The keys that the rules need; those about pairs need none if each node has its own value."""
     keys = {
-        rule.key
+        key
         for rule in rules
-        if isinstance(rule, PodAffinityRule | TopologySpreadRule)
-        or (isinstance(rule, PodAntiAffinityRule | PodPairs) and not _has_unique_values(session, rule.key))
+        for key in rule.keys
+        if not (rule.is_about_pairs and _has_unique_values(session, key))
     }
-    keys.update(_other_levels([rule for rule in rules if isinstance(rule, OtherTopologyRule)]))
     return tuple(sorted(keys))
 
 
@@ -193,44 +166,27 @@ def _value(session: Session, constraints: GangConstraints, node: Node, key: str)
     return value or (node.name if other.counts_nodes else "")
 
 
-def _other_levels(rules: Iterable[OtherTopologyRule]) -> dict[str, OtherLevel]:
-    found = {}
-    for rule in rules:
-        if isinstance(rule, OtherTopologyDomain):
-            found[rule.key] = OtherLevel(rule.topology, rule.level, counts_nodes=False)
-        else:
-            for key, level in zip(rule.keys, rule.levels, strict=True):
-                found[key] = OtherLevel(rule.topology, level, counts_nodes=True)
-    return found
+def _named(session: Session, levels: Mapping[str, OtherLevel]) -> tuple[Topology, ...]:
+    names = dict.fromkeys(level.topology for level in levels.values())
+    topologies = [session.topologies.named(name) for name in names]
+    return tuple([topology for topology in topologies if topology is not None])
 
 
-def _named(session: Session, rules: Iterable[OtherTopologyRule]) -> tuple[Topology, ...]:
-    found = [session.topologies.named(name) for name in dict.fromkeys(rule.topology for rule in rules)]
-    return tuple([topology for topology in found if topology is not None])
+class _Members:
+    """The members of a gang that have a node of the session."""
 
+    def __init__(self, session: Session, gang: Gang) -> None:
+        self._topologies, self._subgroups = session.topologies, ancestor_chains(gang.subgroups)
+        assigned = _assigned_members(session, gang)
+        self._assigned = [(pod.subgroup, node) for pod, node in assigned if node in session.nodes]
 
-def _with_running(session: Session, gang: Gang, rule: Rule) -> Rule:
-    """The rule with the members of its subgroup that have a node, by the labels of these nodes."""
-    if not isinstance(rule, OtherTopologyRule):
-        return rule
-    around, topologies = ancestor_chains(gang.subgroups), session.topologies
-    nodes = [
-        node
-        for pod, node in _assigned_members(session, gang)
-        if rule.subgroup in around.get(pod.subgroup, ()) and node in session.nodes
-    ]
-    if isinstance(rule, OtherTopologyDomain):
-        counts = Counter(topologies.member_value(node, rule.topology, rule.level) for node in nodes)
-        return replace(rule, existing=tuple(sorted(counts.items())))
-    per_level = [
-        {topologies.member_value(node, rule.topology, level) or node for node in nodes}
-        for level in rule.levels
-    ]
-    return replace(
-        rule,
-        existing=tuple([tuple(sorted(values)) for values in per_level]),
-        open=tuple([tuple(sorted(values.union(nodes))) for values in per_level]),
-    )
+    def nodes(self, subgroup: str) -> list[NodeName]:
+        """The node of each member of the subgroup that has one."""
+        return [node for name, node in self._assigned if subgroup in self._subgroups.get(name, ())]
+
+    def value(self, node: NodeName, topology: str, level: str) -> str:
+        """The domain that the labels of the node name; empty for none."""
+        return self._topologies.member_value(node, topology, level)
 
 
 def _has_unique_values(session: Session, key: str) -> bool:

@@ -33,7 +33,7 @@ from phalanx.model.names import NodeName, ShapeKey
 from phalanx.model.pods import Pod
 from phalanx.model.queues import Objective
 from phalanx.model.resources import Resources
-from phalanx.solver.problem import NodeClass
+from phalanx.rules.problem import NodeClass
 
 ClassKey = tuple[Path, tuple[bool, ...], Vector, Vector, tuple[str, ...], Vector, int]
 Entry = tuple[Vector, NodeName]

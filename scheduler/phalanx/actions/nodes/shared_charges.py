@@ -19,7 +19,8 @@ from phalanx.framework.session import Session
 from phalanx.model.gangs import Gang
 from phalanx.model.names import QueueName
 from phalanx.model.resources import NONE, PODS, Resources, scale, sum_of
-from phalanx.model.rules import Budget, Rule
+from phalanx.rules.budget import Budget
+from phalanx.rules.problem import Rule
 
 _FOR_SHARED: Final = " for claims that pods share"
 """The end of the names of budgets that let no pod be placed."""

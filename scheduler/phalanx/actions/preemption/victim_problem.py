@@ -23,8 +23,8 @@ from phalanx.framework.session import Session
 from phalanx.framework.volume_supply import VolumeAmounts
 from phalanx.model.names import GangId, NodeName
 from phalanx.model.resources import Resources
-from phalanx.model.rules import Budget
 from phalanx.model.supplies.known import supply_of, with_offered, with_supplied
+from phalanx.rules.budget import Budget
 from phalanx.solver.preemption.capacity import pods_that_fit
 from phalanx.solver.preemption.problem import (
     EvictionLimit,

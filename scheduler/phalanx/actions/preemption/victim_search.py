@@ -39,11 +39,11 @@ from phalanx.model.pods import Assignments, Pod
 from phalanx.model.reasons import Evidence
 from phalanx.model.supplies.known import requests_parts, total_usage
 from phalanx.model.supplies.supply import NO_PARTS, Parts
+from phalanx.solver.answer import Placed
 from phalanx.solver.engine import place
 from phalanx.solver.preemption.capacity import CapacityTracker
 from phalanx.solver.preemption.engine import choose_victims
 from phalanx.solver.preemption.problem import PreemptionProblem, VictimSet
-from phalanx.solver.problem import Placed
 
 
 class EvictionPlan(Struct, frozen=True):

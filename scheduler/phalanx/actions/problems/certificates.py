@@ -9,9 +9,10 @@ from phalanx.actions.problems.joint_problem import solver_assignments
 from phalanx.actions.problems.placement import DemandPlacement
 from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.framework.mixed_devices import RELAXED
+from phalanx.rules.problem import Assignment
+from phalanx.solver.answer import Placed
 from phalanx.solver.engine import place
 from phalanx.solver.objective import Scorer, certify
-from phalanx.solver.problem import Assignment, Placed
 
 
 def certified_again(problems: ProblemBuilder, placement: DemandPlacement) -> DemandPlacement:

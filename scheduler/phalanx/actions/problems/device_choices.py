@@ -17,7 +17,7 @@ from phalanx.framework.device_needs import NOTHING, Need
 from phalanx.framework.session import Session
 from phalanx.framework.shared_devices import SharedDevices
 from phalanx.model.devices.claims import ClaimSpec
-from phalanx.solver.problem import Placed
+from phalanx.solver.answer import Placed
 
 _T = TypeVar("_T")
 

@@ -18,7 +18,7 @@ from phalanx.framework.mixed_devices import RELAXED, Division
 from phalanx.framework.session import Session
 from phalanx.model.names import NodeName
 from phalanx.model.pods import Pod
-from phalanx.solver.problem import Placed
+from phalanx.solver.answer import Placed
 
 Solve = Callable[[], Placed | None]
 

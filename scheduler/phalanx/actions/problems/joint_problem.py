@@ -28,12 +28,14 @@ from phalanx.model.charges import total_requests
 from phalanx.model.names import GangId, NodeName, PodUid, ShapeKey
 from phalanx.model.pods import Device, Pod, PodShape
 from phalanx.model.resources import Resources, add
-from phalanx.model.rules import AffinityRule, Budget, OtherTopologyRule, PodPairs, Rule
 from phalanx.model.supplies.known import contradictions, requests_parts
 from phalanx.model.supplies.storage import is_volume_amount
 from phalanx.model.supplies.supply import NO_PARTS, Parts
+from phalanx.rules.affinity import AffinityRule, PodPairs
+from phalanx.rules.budget import Budget
+from phalanx.rules.other_topologies import OtherTopologyDomain, OtherTopologyFewest
+from phalanx.rules.problem import Assignment, Rule
 from phalanx.solver.joint.problem import GangDemand, GangRole, JointAssignment, JointProblem, PodClass
-from phalanx.solver.problem import Assignment
 
 _MILLION = 1_000_000
 
@@ -151,7 +153,7 @@ def _is_stated(rule: Rule) -> bool:
     """
     if isinstance(rule, Budget):
         return not is_about_devices(rule) and not any(map(is_volume_amount, rule.remaining))
-    return not isinstance(rule, AffinityRule | OtherTopologyRule | PodPairs)
+    return not isinstance(rule, AffinityRule | OtherTopologyDomain | OtherTopologyFewest | PodPairs)
 
 
 def _without_safety(request: Vector, resources: Sequence[str]) -> Vector:

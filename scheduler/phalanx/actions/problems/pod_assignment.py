@@ -16,7 +16,7 @@ from phalanx.framework.nodes.topology import Path
 from phalanx.framework.session import Session
 from phalanx.model.names import NodeName
 from phalanx.model.pods import Assignments, Pod
-from phalanx.solver.problem import Assignment
+from phalanx.rules.problem import Assignment
 
 Slot = tuple[str, ...]
 """The domains of a node, the widest first, and the node."""

@@ -23,19 +23,14 @@ from phalanx.framework.session import Session
 from phalanx.model.names import NodeName
 from phalanx.model.pods import Assignments, Pod
 from phalanx.model.queues import Objective
-from phalanx.model.rules import (
-    AffinityRule,
-    Budget,
-    FewestDomains,
-    OtherTopologyRule,
-    PodPairs,
-    Rule,
-    SameDomain,
-    Traffic,
-)
 from phalanx.model.supplies.known import is_alone_on_node
 from phalanx.model.supplies.supply import Parts
-from phalanx.solver.problem import NodeClass, PlacementProblem, RoleDemand
+from phalanx.rules.affinity import AffinityRule, PodPairs
+from phalanx.rules.budget import Budget
+from phalanx.rules.levels import FewestDomains, SameDomain
+from phalanx.rules.other_topologies import OtherTopologyDomain, OtherTopologyFewest
+from phalanx.rules.problem import NodeClass, PlacementProblem, RoleDemand, Rule
+from phalanx.rules.traffic import Traffic
 
 
 class KeyedProblem(Struct, frozen=True):
@@ -238,7 +233,7 @@ def _key(demand: Demand, class_spec: NodeClassSpec) -> tuple[Hashable, ...]:
     counts = tuple((batch.minimum, len(batch.pods)) for batch in demand.batches)
     gang, constraints = demand.gang, class_spec.constraints
     parts = (gang.subgroups, tuple(batch.subgroup for batch in demand.batches), constraints.subgroup_anchors)
-    keyed = AffinityRule | PodPairs | OtherTopologyRule
+    keyed = AffinityRule | PodPairs | OtherTopologyDomain | OtherTopologyFewest
     affinity = tuple(rule for rule in constraints.rules if isinstance(rule, keyed))
     return (class_spec.key, counts, gang.queue, gang.topology, constraints.anchors, parts, affinity)
 

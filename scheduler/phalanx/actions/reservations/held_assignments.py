@@ -30,7 +30,7 @@ from phalanx.model.memory import GangComposition
 from phalanx.model.names import GangId, NodeName
 from phalanx.model.pods import Assignments, Pod
 from phalanx.model.resources import NONE, Resources, add, fits, scale, subtract, sum_of
-from phalanx.model.rules import Budget
+from phalanx.rules.budget import Budget
 
 
 class _Assignment(Struct, frozen=True):

@@ -44,11 +44,12 @@ from phalanx.framework.statement import Statement, Usage
 from phalanx.limits import EXPLANATION_DETERMINISTIC_LIMIT
 from phalanx.model.names import NodeName
 from phalanx.model.resources import NONE, Resources, add
-from phalanx.model.rules import Budget
 from phalanx.model.supplies.known import offered_of, supply_of, total_usage
+from phalanx.rules.budget import Budget
+from phalanx.rules.problem import Assignment
+from phalanx.solver.answer import Placed, SolveLimits
 from phalanx.solver.answer_cache import AnswerCache
 from phalanx.solver.infeasibility.feasibility import FeasibilityOracle, feasibility_problem
-from phalanx.solver.problem import Assignment, Placed, SolveLimits
 
 _LIMITS = SolveLimits(deterministic=EXPLANATION_DETERMINISTIC_LIMIT)
 

@@ -1,7 +1,6 @@
 """`phalanx hold` and `phalanx release`: keep a waiting gang from being started, and let it start."""
 
 import sys
-from typing import Any
 
 import msgspec
 
@@ -13,9 +12,11 @@ from phalanx.cli.verbs.views.find import Ambiguous, find_gang, kind_named
 from phalanx.cli.verbs.views.gangs import GangEntry, State, gang_entries
 from phalanx.kube.blocking import BlockingClient
 from phalanx.kube.errors import NotFound as ObjectNotFound
+from phalanx.kube.workload_suspender import set_suspended
 from phalanx.model.api.kind import Kind
 from phalanx.model.api.kinds import KINDS
 from phalanx.model.gangs import Gang
+from phalanx.model.names import ANNOTATION_SUSPENSION
 from phalanx.model.workloads.known import WORKLOADS
 
 
@@ -94,9 +95,11 @@ def _set_without_pods(session: Session, target: str, *, held: bool) -> int:
 
 
 def _suspend(client: BlockingClient, kind: Kind, namespace: str, name: str, *, held: bool) -> int:
-    body: Any = held
-    for part in reversed(WORKLOADS[kind.workload].suspended.split(".")):
-        body = {part: body}
+    """Without the annotation the scheduler does not resume it after an eviction."""
+    body = {
+        "metadata": {"annotations": {ANNOTATION_SUSPENSION: None}},
+        **set_suspended(WORKLOADS[kind.workload], held),
+    }
     reference = f"{kind.api_name.lower()} {namespace}/{name}"
     try:
         client.merge_patch(kind.path(namespace=namespace, name=name), body)

@@ -47,7 +47,8 @@ _DECLARED: Final = (
 )
 
 
-def _kind_of_workload(kind: WorkloadKind) -> Kind:
+def kind_of_workload(kind: WorkloadKind) -> Kind:
+    """The kind in the API of a kind of workloads."""
     return Kind(
         WorkloadObject,
         kind.api_version,
@@ -59,7 +60,7 @@ def _kind_of_workload(kind: WorkloadKind) -> Kind:
     )
 
 
-KINDS: Final = {kind.name: kind for kind in (*_DECLARED, *map(_kind_of_workload, WORKLOADS.values()))}
+KINDS: Final = {kind.name: kind for kind in (*_DECLARED, *map(kind_of_workload, WORKLOADS.values()))}
 """Kind name -> Kind."""
 
 
@@ -86,4 +87,4 @@ def kind_name(item: KubeObject) -> str:
 
 def kind_named(name: str, workloads: WorkloadKinds) -> Kind:
     """The kind of this name, of which a configuration may have more workloads than KINDS."""
-    return KINDS.get(name) or _kind_of_workload(workloads.by_name[name])
+    return KINDS.get(name) or kind_of_workload(workloads.by_name[name])

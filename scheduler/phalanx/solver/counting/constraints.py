@@ -6,7 +6,9 @@ from typing import Final
 
 from ortools.sat.python import cp_model
 
-from phalanx.model.rules import OtherTopologyDomain, PodAffinityRule, PodAntiAffinityRule, TopologySpreadRule
+from phalanx.rules.affinity import PodAffinityRule, PodAntiAffinityRule
+from phalanx.rules.other_topologies import OtherTopologyDomain
+from phalanx.rules.topology_spread import TopologySpreadRule
 from phalanx.solver.arrays import allowed_domains, anchored_counts
 from phalanx.solver.counting.model import CountingModel
 from phalanx.solver.counting.node_groups import NodeGroup

@@ -10,14 +10,14 @@ from typing import Final
 from msgspec import Struct, structs
 
 from phalanx.model.resources import Resources
-from phalanx.model.rules import (
-    AffinityRule,
-    Budget,
-    OtherTopologyDomain,
-    SameDomain,
-    SubgroupRule,
-    TopologySpreadRule,
-)
+from phalanx.rules.affinity import AffinityRule
+from phalanx.rules.budget import Budget
+from phalanx.rules.levels import SameDomain
+from phalanx.rules.other_topologies import OtherTopologyDomain
+from phalanx.rules.problem import Assignment, Obstacle, PlacementProblem
+from phalanx.rules.subgroups import SubgroupRule
+from phalanx.rules.topology_spread import TopologySpreadRule
+from phalanx.solver.answer import Answer, Placed, SolveLimits
 from phalanx.solver.answer_cache import AnswerCache
 from phalanx.solver.infeasibility.feasibility import FeasibilityOracle, feasibility_problem, is_possible
 from phalanx.solver.infeasibility.largest_fit import LargestFit, largest_fit
@@ -27,7 +27,7 @@ from phalanx.solver.infeasibility.missing_capacity import (
     missing_capacity,
     used_path,
 )
-from phalanx.solver.infeasibility.obstacles import Obstacle, dominant_obstacle, involved
+from phalanx.solver.infeasibility.obstacles import dominant_obstacle, involved
 from phalanx.solver.infeasibility.relaxations import (
     CAPACITY,
     ELIGIBILITY,
@@ -40,7 +40,6 @@ from phalanx.solver.infeasibility.relaxations import (
     with_rules,
     without_capacity,
 )
-from phalanx.solver.problem import Answer, Assignment, Placed, PlacementProblem, SolveLimits
 from phalanx.solver.problem_rules import domains_of, read_rules
 
 DEFAULT_LIMITS = SolveLimits()

@@ -2,10 +2,10 @@
 
 from msgspec import structs
 
-from phalanx.model.rules import Preference
+from phalanx.rules.problem import PlacementProblem, Preference
+from phalanx.solver.answer import Answer, Placed, SolveLimits
 from phalanx.solver.answer_cache import AnswerCache
 from phalanx.solver.limits import EXPLANATION_EFFORT_PART, EXPLANATION_SOLVES_MAX
-from phalanx.solver.problem import Answer, Placed, PlacementProblem, SolveLimits
 
 
 class FeasibilityOracle:

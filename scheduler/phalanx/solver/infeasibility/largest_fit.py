@@ -11,8 +11,9 @@ from fractions import Fraction
 
 from msgspec import Struct, structs
 
+from phalanx.rules.problem import Assignment, PlacementProblem
+from phalanx.solver.answer import Answer, Placed
 from phalanx.solver.engine import GREEDY_ONLY, place
-from phalanx.solver.problem import Answer, Assignment, Placed, PlacementProblem
 
 
 class LargestFit(Struct, frozen=True):

@@ -15,10 +15,11 @@ from msgspec import Struct, structs
 
 from phalanx.model.names import NodeName
 from phalanx.model.resources import Resources, add, scale, subtract
-from phalanx.model.rules import Budget, Rule
+from phalanx.rules.budget import Budget
+from phalanx.rules.problem import Anchor, Assignment, NodeClass, PlacementProblem, Rule
+from phalanx.solver.answer import Placed
 from phalanx.solver.infeasibility.feasibility import FeasibilityOracle
 from phalanx.solver.infeasibility.relaxations import NodeCapacity, with_free
-from phalanx.solver.problem import Anchor, Assignment, NodeClass, Placed, PlacementProblem
 from phalanx.solver.problem_rules import read_rules
 
 

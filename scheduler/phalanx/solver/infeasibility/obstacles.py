@@ -1,11 +1,10 @@
 """The obstacle that prevents a placement: the first one without which there is one."""
 
 from collections.abc import Iterator, Sequence
-from enum import StrEnum
 
 from msgspec import structs
 
-from phalanx.model.rules import AffinityRule, Budget, OtherTopologyDomain, Rule, SameDomain, SubgroupRule
+from phalanx.rules.problem import Obstacle, PlacementProblem
 from phalanx.solver.infeasibility.feasibility import FeasibilityOracle, feasibility_problem
 from phalanx.solver.infeasibility.relaxations import (
     CAPACITY,
@@ -15,38 +14,11 @@ from phalanx.solver.infeasibility.relaxations import (
     softened,
     with_rules,
 )
-from phalanx.solver.problem import PlacementProblem
-
-
-class Obstacle(StrEnum):
-    """What prevents a placement, in the order in which it is named."""
-
-    LIMITS = "limits"
-    """The budgets."""
-
-    LEVELS = "levels"
-    """The required levels of the gang and its subgroups."""
-
-    CAPACITY = "capacity"
-    """Usage of nodes by other pods."""
-
-    AFFINITY = "affinity"
-    """Affinity and anti-affinity between pods."""
-
-
-def obstacle_of(rule: Rule) -> Obstacle | None:
-    """The obstacle that the rule is part of; None for preferences."""
-    if isinstance(rule, Budget):
-        return Obstacle.LIMITS
-    is_free = isinstance(rule, SameDomain) and not rule.fixed
-    if is_free or isinstance(rule, SubgroupRule | OtherTopologyDomain):
-        return Obstacle.LEVELS
-    return Obstacle.AFFINITY if isinstance(rule, AffinityRule | SameDomain) else None
 
 
 def involved(core: PlacementProblem, conflict: Sequence[str]) -> list[Obstacle]:
     """The obstacles with parts in the conflict, in their order."""
-    rules = {obstacle_of(rule) for rule in core.rules if rule.name in conflict}
+    rules = {rule.obstacle for rule in core.rules if rule.name in conflict}
     causes = set(conflict) - {rule.name for rule in core.rules} - {ELIGIBILITY, CAPACITY}
     others = {Obstacle.CAPACITY} if CAPACITY in conflict else set()
     others |= {Obstacle.AFFINITY} if causes else set()
@@ -83,7 +55,7 @@ def _relaxed(
     """The problem without each of these obstacles."""
     for obstacle in obstacles:
         if obstacle is not Obstacle.CAPACITY:
-            names = {rule.name for rule in core.rules if obstacle_of(rule) is obstacle}
+            names = {rule.name for rule in core.rules if rule.obstacle is obstacle}
             problem = with_rules(core, dict.fromkeys(names, softened))
             if obstacle is Obstacle.AFFINITY:
                 problem = allowed_by(problem, [exclusions[ELIGIBILITY]])

@@ -7,21 +7,10 @@ from typing import Final
 from msgspec import Struct, structs
 
 from phalanx.model.names import NodeName
-from phalanx.model.resources import NONE, Resources, add
-from phalanx.model.rules import (
-    AffinityRule,
-    Budget,
-    FewestDomains,
-    OtherTopologyRule,
-    PodPairs,
-    Rule,
-    SubgroupDomain,
-    SubgroupFewest,
-    SubgroupSegments,
-    Traffic,
-)
+from phalanx.model.resources import Resources, add
+from phalanx.rules.budget import Budget
+from phalanx.rules.problem import NodeClass, PlacementProblem, Rule
 from phalanx.solver.limits import ARRAY_AMOUNT_MAX
-from phalanx.solver.problem import NodeClass, PlacementProblem
 
 ELIGIBILITY: Final = "eligibility"
 """The name of the node eligibility, beside the names of rules."""
@@ -85,14 +74,8 @@ def without_capacity(problem: PlacementProblem) -> PlacementProblem:
 
 
 def softened(rule: Rule) -> Rule | None:
-    """What remains of a dropped rule: a budget without limits, a preference, or nothing."""
-    if isinstance(rule, Budget):
-        return structs.replace(rule, remaining=NONE)
-    if isinstance(rule, SubgroupDomain):
-        return SubgroupFewest(name=rule.name, subgroup=rule.subgroup, level=rule.level)
-    if isinstance(rule, SubgroupSegments | OtherTopologyRule | AffinityRule | Traffic | PodPairs):
-        return None
-    return FewestDomains(name=rule.name, level=rule.level)
+    """What remains of a dropped rule."""
+    return rule.softened()
 
 
 def with_free(problem: PlacementProblem, more: Mapping[NodeName, Resources]) -> PlacementProblem:

@@ -6,19 +6,13 @@ import numpy as np
 from msgspec import Struct
 
 from phalanx.model.names import NodeName
-from phalanx.model.rules import (
-    Budget,
-    FewestDomains,
-    Rule,
-    SameDomain,
-    SubgroupDomain,
-    SubgroupFewest,
-    SubgroupSegments,
-)
+from phalanx.rules.budget import Budget
+from phalanx.rules.levels import FewestDomains, SameDomain
+from phalanx.rules.problem import NodeClass, PlacementProblem, RoleDemand, Rule
+from phalanx.rules.subgroups import SubgroupDomain, SubgroupFewest, SubgroupSegments
 from phalanx.solver.arrays import IntArray, NodeTable, class_rows, node_table
 from phalanx.solver.domains import is_domain
 from phalanx.solver.joint.problem import GangDemand, JointProblem
-from phalanx.solver.problem import NodeClass, PlacementProblem, RoleDemand
 
 
 class Unsupported(Exception):

@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 
 from phalanx.model.names import NodeName
+from phalanx.rules.problem import Assignment
 from phalanx.solver.joint.arrays import JointArrays
 from phalanx.solver.joint.model import Inside, Solution
 from phalanx.solver.joint.problem import JointAssignment
-from phalanx.solver.problem import Assignment
 
 Slots = list[list[int]]
 """Pods not yet handed out, by [node, pod class]."""

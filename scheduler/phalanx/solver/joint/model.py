@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from ortools.sat.python import cp_model
 
-from phalanx.model.rules import Budget
+from phalanx.rules.budget import Budget
 from phalanx.solver.arrays import Placement, TooLarge
 from phalanx.solver.counting.constraints import capacity_amounts, capacity_patterns
 from phalanx.solver.counting.model import CountingModel, solution

@@ -11,10 +11,11 @@ from msgspec import Struct
 from phalanx.limits import JOINT_DETERMINISTIC_LIMIT
 from phalanx.model.decisions import Certificate
 from phalanx.model.names import NodeName
-from phalanx.model.rules import Budget, Rule
+from phalanx.rules.budget import Budget
+from phalanx.rules.problem import Assignment, NodeClass, PlacementProblem, RoleDemand, Rule
+from phalanx.solver.answer import Placed
 from phalanx.solver.checker import check
 from phalanx.solver.objective import Scorer, certify
-from phalanx.solver.problem import Assignment, NodeClass, Placed, PlacementProblem, RoleDemand
 
 UNADMITTED_VALUE: Final = "value-left-out"
 """The only term of a joint certificate: the value of all gangs less that of the admitted ones."""

@@ -7,12 +7,13 @@ from typing import Final
 from msgspec import structs
 
 from phalanx.model.names import NodeName
-from phalanx.model.rules import Budget
+from phalanx.rules.budget import Budget
+from phalanx.rules.problem import Assignment, NodeClass, PlacementProblem
+from phalanx.solver.answer import Placed, SolveLimits
 from phalanx.solver.engine import place
 from phalanx.solver.joint.arrays import JointArrays, SharedBudget
 from phalanx.solver.joint.problem import Admitted, JointAssignment, JointProblem, roles_of
 from phalanx.solver.objective import DOMAINS, Scorer, certify
-from phalanx.solver.problem import Assignment, NodeClass, Placed, PlacementProblem, SolveLimits
 
 Amounts = tuple[int, ...]
 

@@ -10,8 +10,9 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from phalanx.model.rules import Budget, PodAntiAffinityRule, Rule
-from phalanx.solver.problem import NodeClass, PlacementProblem
+from phalanx.rules.affinity import PodAntiAffinityRule
+from phalanx.rules.budget import Budget
+from phalanx.rules.problem import NodeClass, PlacementProblem, Rule
 from phalanx.solver.problem_rules import roles_with_shapes
 
 _SLOTS: Final = "slots of "

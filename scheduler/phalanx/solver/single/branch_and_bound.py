@@ -14,19 +14,12 @@ from typing import Final
 
 from msgspec import Struct
 
+from phalanx.rules.problem import Assignment, PlacementProblem
+from phalanx.solver.answer import TIGHTNESS_NODES_MAX, Answer, Placed, SolveLimits, Unplaceable
 from phalanx.solver.arrays import Placement, assignments_of, class_rows, node_table
 from phalanx.solver.counting.node_groups import tightened
 from phalanx.solver.limits import ROOTS_SEARCHED_MAX, SCOPES_SEARCHED_MAX, SOLVE_EFFORT_MIN
 from phalanx.solver.objective import Scorer, certify
-from phalanx.solver.problem import (
-    TIGHTNESS_NODES_MAX,
-    Answer,
-    Assignment,
-    Placed,
-    PlacementProblem,
-    SolveLimits,
-    Unplaceable,
-)
 from phalanx.solver.single import bounds
 from phalanx.solver.single.bounds import RelaxationBounds, is_one_piece
 from phalanx.solver.single.greedy import search

@@ -6,8 +6,9 @@ of a matroid, on which the greedy algorithm is optimal (Edmonds, 1971). O(nodes 
 
 from collections.abc import Sequence
 
+from phalanx.rules.problem import Assignment, NodeClass, PlacementProblem, RoleDemand
+from phalanx.solver.answer import Answer, Unplaceable
 from phalanx.solver.objective import Scorer, certify, classes_by_node
-from phalanx.solver.problem import Answer, Assignment, NodeClass, PlacementProblem, RoleDemand, Unplaceable
 from phalanx.solver.problem_rules import pods_allowed, read_rules
 
 BY = "closed-form"

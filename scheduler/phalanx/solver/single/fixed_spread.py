@@ -12,8 +12,8 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from phalanx.model.rules import Rule, TopologySpreadRule
-from phalanx.solver.problem import NodeClass, PlacementProblem
+from phalanx.rules.problem import NodeClass, PlacementProblem, Rule
+from phalanx.rules.topology_spread import TopologySpreadRule
 from phalanx.solver.problem_rules import AffinityConstraint, domains_of, read_rules
 
 _SLOTS: Final = "pods of a domain of "

@@ -10,12 +10,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from phalanx.model.rules import (
-    OtherTopologyDomain,
-    PodAffinityRule,
-    PodAntiAffinityRule,
-    TopologySpreadRule,
-)
+from phalanx.rules.affinity import PodAffinityRule, PodAntiAffinityRule
+from phalanx.rules.other_topologies import OtherTopologyDomain
+from phalanx.rules.topology_spread import TopologySpreadRule
 from phalanx.solver.arrays import BoolArray, Counts, IntArray, NodeTable, Placement, assignments_of
 from phalanx.solver.checker import violated_rules
 from phalanx.solver.limits import DOMAINS_TRIED_MAX

@@ -13,12 +13,12 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from phalanx.rules.problem import Assignment
 from phalanx.solver.arrays import Counts, IntArray, NodeTable, Placement, assignments_of, requests_of
 from phalanx.solver.checker import violated_rules
 from phalanx.solver.domains import domain_key
 from phalanx.solver.objective import Scorer
 from phalanx.solver.pair_preferences import UNIQUE_PER_NODE, PairPreference
-from phalanx.solver.problem import Assignment
 from phalanx.solver.single.scopes import Scope
 from phalanx.solver.traffic_matrix import NO_TRAFFIC, TrafficMatrix
 

@@ -3,7 +3,7 @@
 import numpy as np
 from msgspec import Struct
 
-from phalanx.model.rules import TopologySpreadRule
+from phalanx.rules.topology_spread import TopologySpreadRule
 from phalanx.solver.arrays import BoolArray, Counts, IntArray, NodeTable
 from phalanx.solver.problem_rules import AffinityConstraint, domains_of
 

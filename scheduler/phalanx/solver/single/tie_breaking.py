@@ -14,10 +14,11 @@ from msgspec.structs import replace
 
 from phalanx.model.names import NodeName
 from phalanx.model.queues import Objective
+from phalanx.rules.problem import Assignment, NodeClass, PlacementProblem
+from phalanx.solver.answer import Placed
 from phalanx.solver.arrays import FITS_MAX
 from phalanx.solver.checker import check_assignments
 from phalanx.solver.objective import Scorer, certify, minimizes_fragmentation
-from phalanx.solver.problem import Assignment, NodeClass, Placed, PlacementProblem
 
 Equivalence = tuple[tuple[str, ...], tuple[int, ...], tuple[int, ...], tuple[str, ...]]
 Counts = dict[tuple[int, NodeName], int]

@@ -10,9 +10,10 @@ from collections.abc import Iterator
 import numpy as np
 from msgspec import Struct
 
+from phalanx.rules.problem import Assignment, PlacementProblem
+from phalanx.solver.answer import Answer, Unplaceable
 from phalanx.solver.arrays import ClassRows, IntArray, class_rows
 from phalanx.solver.objective import Scorer, certify
-from phalanx.solver.problem import Answer, Assignment, PlacementProblem, Unplaceable
 from phalanx.solver.problem_rules import pods_allowed
 from phalanx.solver.single.fewest_domains import DomainChoice, Rank, best_choice, fewest, opened_capacity
 from phalanx.solver.single.tree_knapsack import Forest, forest_of, with_capacity

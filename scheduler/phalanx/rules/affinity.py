@@ -1,0 +1,98 @@
+"""Affinity and anti-affinity between the pods of a gang, required and preferred."""
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from phalanx.model.names import ShapeKey
+from phalanx.rules.problem import Obstacle, PlacedPods, Preference, Rule
+
+
+class AffinityRule(Rule, frozen=True):
+    """Where pods of the shapes in `owners` are depends on the pods of the shapes in `others`."""
+
+    key: str
+    """Nodes with the same value of this label are near each other; nodes without it are near none."""
+    owners: tuple[ShapeKey, ...]
+    others: tuple[ShapeKey, ...]
+
+    @property
+    def obstacle(self) -> Obstacle:
+        return Obstacle.AFFINITY
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return (self.key,)
+
+    @property
+    def names_shapes(self) -> bool:
+        return True
+
+
+class PodAntiAffinityRule(AffinityRule, frozen=True, tag="pod-anti-affinity"):
+    """No pod of a shape in `owners` is near another pod of a shape in `others`."""
+
+    def violations(self, placed: PlacedPods) -> Iterator[str]:
+        for value, there in sorted(placed.by_value(self.key).items()):
+            for owner in sorted(set(self.owners) & there.keys()):
+                others = sum(there[other] for other in set(self.others)) - (owner in self.others)
+                if value and others > 0:
+                    yield f"{self.name}: a pod in {value} is with {others} pods that it must avoid"
+
+    @property
+    def is_about_pairs(self) -> bool:
+        return True
+
+
+class PodAffinityRule(AffinityRule, frozen=True, tag="pod-affinity"):
+    """Pods of the shapes in `owners` are near pods of `others`."""
+
+    existing_values: tuple[str, ...] = ()
+    """Values of `key` where matching pods outside the gang already are."""
+    starters: tuple[ShapeKey, ...] = ()
+    """Shapes that match the term themselves: with one of them, `owners` may start one more domain."""
+
+    def violations(self, placed: PlacedPods) -> Iterator[str]:
+        started = []
+        for value, there in sorted(placed.by_value(self.key).items()):
+            if there.keys().isdisjoint(self.owners):
+                continue
+            if not value:
+                yield f"{self.name}: a pod on a node without {self.key}"
+            elif value not in self.existing_values and there.keys().isdisjoint(self.others):
+                started.append(value)
+                if there.keys().isdisjoint(self.starters):
+                    yield f"{self.name}: pods in {value}, where no pod matches their affinity"
+        if len(started) > 1:
+            yield f"{self.name}: pods in {len(started)} domains of {self.key}"
+
+
+class PairWeight(Struct, frozen=True):
+    """How much each pod of one shape draws each other pod of another one; negative: keeps it away."""
+
+    owner: ShapeKey
+    other: ShapeKey
+    weight: int
+
+
+class PodPairs(Preference, frozen=True, tag="pod-pairs"):
+    """Preference: pods of the gang are near pods that they prefer, and apart from those that they avoid.
+
+    It is part of the cost of a placement.
+    """
+
+    key: str
+    """Nodes with the same value of this label are near each other; nodes without it are near none."""
+    weights: tuple[PairWeight, ...]
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return (self.key,)
+
+    @property
+    def is_about_pairs(self) -> bool:
+        return True
+
+    @property
+    def names_shapes(self) -> bool:
+        return True

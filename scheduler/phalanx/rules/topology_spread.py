@@ -1,0 +1,51 @@
+"""Topology spread constraints."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from phalanx.model.names import ShapeKey
+from phalanx.rules.affinity import AffinityRule
+from phalanx.rules.problem import PlacedPods, PlacementProblem
+
+
+class TopologySpreadRule(AffinityRule, frozen=True, tag="topology-spread"):
+    """Where a pod of `owners` is, there are at most `max_skew` more counted pods than in any domain.
+
+    `others` are counted, usually with `owners`. Domains are the values of the label in `existing`, and others
+    of nodes that `owners` may use. With fewer domains than `min_domains`, at most `max_skew` pods are there.
+    """
+
+    existing: tuple[tuple[str, int], ...]
+    """The domains, with the counted pods that are there."""
+    max_skew: int
+    min_domains: int = 1
+    perhaps: tuple[ShapeKey, ...] = ()
+    """Shapes that count on some nodes only: they count where they are too many, and nowhere else."""
+
+    def violations(self, placed: PlacedPods) -> Iterator[str]:
+        there = placed.by_value(self.key)
+        domains = dict(self.existing) | dict.fromkeys(self._new_domains(placed.problem), 0)
+        counts = {
+            value: count + sum(there.get(value, Counter[str]())[other] for other in set(self.others))
+            for value, count in domains.items()
+        }
+        least = min(counts.values(), default=0) if len(domains) >= self.min_domains else 0
+        for value, pods in sorted(there.items()):
+            if pods.keys().isdisjoint(self.owners):
+                continue
+            if not value:
+                yield f"{self.name}: a pod on a node without {self.key}"
+                continue
+            skew = counts[value] + sum(pods[other] for other in set(self.perhaps)) - least
+            if skew > self.max_skew:
+                yield f"{self.name}: maxSkew {self.max_skew} would be {skew} in {value}"
+
+    def _new_domains(self, problem: PlacementProblem) -> set[str]:
+        """Domains that the rule does not list and in which owners may be."""
+        known, number = dict(self.existing), problem.keys.index(self.key)
+        owners = [index for index, role in enumerate(problem.roles) if role.shape in self.owners]
+        return {
+            group.label_values[number]
+            for group in problem.classes
+            if any(group.eligible[owner] for owner in owners) and group.label_values[number] not in known
+        } - {""}
