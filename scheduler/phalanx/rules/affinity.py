@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from phalanx.model.names import ShapeKey
+from phalanx.model.reasons import Reason
 from phalanx.rules.problem import Obstacle, PlacedPods, Preference, Rule
 
 
@@ -19,6 +20,10 @@ class AffinityRule(Rule, frozen=True):
     @property
     def obstacle(self) -> Obstacle:
         return Obstacle.AFFINITY
+
+    @property
+    def reason(self) -> Reason:
+        return Reason.POD_AFFINITY
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -40,6 +45,10 @@ class PodAntiAffinityRule(AffinityRule, frozen=True, tag="pod-anti-affinity"):
                     yield f"{self.name}: a pod in {value} is with {others} pods that it must avoid"
 
     @property
+    def reason(self) -> Reason:
+        return Reason.POD_ANTI_AFFINITY
+
+    @property
     def is_about_pairs(self) -> bool:
         return True
 
@@ -51,6 +60,10 @@ class PodAffinityRule(AffinityRule, frozen=True, tag="pod-affinity"):
     """Values of `key` where matching pods outside the gang already are."""
     starters: tuple[ShapeKey, ...] = ()
     """Shapes that match the term themselves: with one of them, `owners` may start one more domain."""
+
+    @property
+    def is_met_by_others(self) -> bool:
+        return bool(self.existing_values)
 
     def violations(self, placed: PlacedPods) -> Iterator[str]:
         started = []

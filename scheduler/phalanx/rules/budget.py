@@ -1,6 +1,6 @@
 """Budgets: what pods on some nodes may use together."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from msgspec.structs import replace
 
@@ -24,6 +24,10 @@ class Budget(Rule, frozen=True, tag="budget"):
     @property
     def obstacle(self) -> Obstacle:
         return Obstacle.LIMITS
+
+    @property
+    def limited(self) -> Collection[str]:
+        return self.remaining.keys()
 
     def violations(self, placed: PlacedPods) -> Iterator[str]:
         roles = placed.problem.roles

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from phalanx.model.reasons import Reason
 from phalanx.rules.problem import Obstacle, PlacedPods, Preference, Rule
 
 
@@ -19,6 +20,10 @@ class SameDomain(Rule, frozen=True, tag="same-domain"):
     @property
     def obstacle(self) -> Obstacle:
         return Obstacle.AFFINITY if self.fixed else Obstacle.LEVELS
+
+    @property
+    def reason(self) -> Reason:
+        return Reason.POD_AFFINITY if self.fixed else Reason.NO_DOMAIN_FITS
 
     def violations(self, placed: PlacedPods) -> Iterator[str]:
         depth = placed.problem.levels.index(self.level) + 1

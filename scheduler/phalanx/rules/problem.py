@@ -5,7 +5,7 @@ holds its data, says what it needs and what is left of it when it is relaxed, an
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import StrEnum
 from functools import cached_property
 from operator import attrgetter
@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
-from phalanx.model.names import NodeName
+from phalanx.model.names import NodeName, ShapeKey
 from phalanx.model.queues import Objective
 from phalanx.model.reasons import Evidence, Reason
 
@@ -60,6 +60,20 @@ class Rule(Struct, frozen=True):
         return None
 
     @property
+    def reason(self) -> Reason:
+        """The reason of a gang that waits because of it."""
+        return Reason.NO_DOMAIN_FITS
+
+    @property
+    def words(self) -> RuleWords | None:
+        """What a verdict says about it; None for the words that its reason has."""
+        return None
+
+    def evidence(self, most: int) -> str:
+        """What a verdict says about the pods that it counts, by at most so many domains."""
+        return ""
+
+    @property
     def gang_level(self) -> str:
         """The level that it asks for the whole gang; empty for none."""
         return ""
@@ -94,6 +108,29 @@ class Rule(Struct, frozen=True):
         """Those of its keys that are levels of other topologies."""
         return {}
 
+    @property
+    def limited(self) -> Collection[str]:
+        """The resources whose use it limits."""
+        return ()
+
+    @property
+    def counts_others(self) -> bool:
+        """Whether it counts pods outside the gang, so that their end changes it."""
+        return False
+
+    @property
+    def is_met_by_others(self) -> bool:
+        """Whether pods outside the gang satisfy it too."""
+        return False
+
+    def full(self, shape: ShapeKey) -> Mapping[str, frozenset[str]]:
+        """By key, the values where one more pod of this shape would be too many beside other pods."""
+        return {}
+
+    def with_roles(self, members: tuple[str, ...], anchors: "tuple[RoleAnchor, ...]") -> "Rule":
+        """The rule for a problem whose roles have pods of these roles of the gang, beside running members."""
+        return self
+
     def with_running(self, members: "RunningMembers") -> "Rule":
         """The rule with the running members of its subgroup, where it counts them itself."""
         return self
@@ -105,6 +142,15 @@ class Rule(Struct, frozen=True):
     def softened(self) -> "Rule | None":
         """What remains of the rule where it is dropped: a preference, or nothing."""
         return None
+
+
+class RoleAnchor(Struct, frozen=True):
+    """`count` members of a role already run on this node, whose domains are those of the path."""
+
+    role: str
+    path: tuple[str, ...]
+    node: NodeName
+    count: int
 
 
 class OtherLevel(Struct, frozen=True):

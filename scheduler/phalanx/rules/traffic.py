@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from phalanx.model.names import NodeName
-from phalanx.rules.problem import Preference
+from phalanx.rules.problem import Preference, RoleAnchor, Rule
 
 
 class Flow(Struct, frozen=True):
@@ -14,15 +14,6 @@ class Flow(Struct, frozen=True):
     sender: str
     receiver: str
     weight: int
-
-
-class RoleAnchor(Struct, frozen=True):
-    """`count` members of a role already run on this node, whose domains are those of the path."""
-
-    role: str
-    path: tuple[str, ...]
-    node: NodeName
-    count: int
 
 
 class Traffic(Preference, frozen=True, tag="traffic"):
@@ -37,3 +28,6 @@ class Traffic(Preference, frozen=True, tag="traffic"):
     def depth(self, levels: Sequence[str]) -> int:
         """All levels count traffic."""
         return len(levels)
+
+    def with_roles(self, members: tuple[str, ...], anchors: tuple[RoleAnchor, ...]) -> Rule:
+        return replace(self, members=members, anchors=anchors)

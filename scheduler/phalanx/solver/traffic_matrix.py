@@ -12,7 +12,8 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from phalanx.model.names import NodeName
-from phalanx.rules.traffic import RoleAnchor, Traffic
+from phalanx.rules.problem import RoleAnchor
+from phalanx.rules.traffic import Traffic
 
 IntArray = NDArray[np.int64]
 

@@ -14,7 +14,6 @@ from phalanx.model.names import NodeName
 from phalanx.model.pods import Pod
 from phalanx.model.resources import NONE, Resources, add
 from phalanx.model.supplies.known import supplied_of, with_offered, with_supplied
-from phalanx.rules.budget import Budget
 
 THOUSAND: Final = 1000
 
@@ -199,8 +198,8 @@ def _over_budget(constraints: GangConstraints, demand: Demand) -> Resources:
     for batch in demand.batches:
         for name, need in _needs(batch.pods[0]):
             asked = add(asked, {name: need * batch.minimum})
-    for rule in constraints.rules:
-        if isinstance(rule, Budget) and rule.nodes is None and not is_about_shared_claims(rule):
+    for rule in constraints.budgets:
+        if rule.nodes is None and not is_about_shared_claims(rule):
             for name, left in rule.remaining.items():
                 if asked.get(name, 0) > max(0, left):
                     over[name] = max(over.get(name, 0), asked[name] - left)

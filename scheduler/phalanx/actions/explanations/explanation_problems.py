@@ -29,10 +29,7 @@ from phalanx.framework.mixed_devices import RELAXED, Division
 from phalanx.framework.session import Session
 from phalanx.model.names import NodeName
 from phalanx.model.resources import Resources
-from phalanx.rules.affinity import AffinityRule, PodAffinityRule
-from phalanx.rules.levels import SameDomain
-from phalanx.rules.problem import NodeClass, PlacementProblem, Rule
-from phalanx.rules.topology_spread import TopologySpreadRule
+from phalanx.rules.problem import NodeClass, Obstacle, PlacementProblem, Rule
 from phalanx.solver.infeasibility.relaxations import ELIGIBILITY, Exclusions
 
 _Allowed = tuple[bool, ...]
@@ -163,21 +160,17 @@ def _by_node(groups: Sequence[Sequence[Eligibility]]) -> Callable[[NodeName], tu
 
 
 def _rules_when_empty(now: GangConstraints, empty: GangConstraints) -> tuple[Rule, ...]:
-    """The rules of the empty cluster, with the affinity of now."""
-    affinity = [rule for rule in now.rules if _is_of_affinity(rule) and not _is_near_others(rule)]
+    """The rules of the empty cluster, with the affinity of now.
+
+    Pods outside the gang that satisfy a rule too may be anywhere in the empty cluster.
+    """
+    affinity = [rule for rule in now.rules if _is_of_affinity(rule) and not rule.is_met_by_others]
     return (*(rule for rule in empty.rules if not _is_of_affinity(rule)), *affinity)
 
 
 def _is_of_affinity(rule: Rule) -> bool:
     """Whether the rule is about affinity among members of the gang. Spread counts other pods too."""
-    if isinstance(rule, TopologySpreadRule):
-        return False
-    return isinstance(rule, AffinityRule) or (isinstance(rule, SameDomain) and rule.fixed)
-
-
-def _is_near_others(rule: Rule) -> bool:
-    """Whether pods outside the gang satisfy the rule too. In the empty cluster they may be anywhere."""
-    return isinstance(rule, PodAffinityRule) and bool(rule.existing_values)
+    return rule.obstacle is Obstacle.AFFINITY and not rule.counts_others
 
 
 class _RelevantAmounts:

@@ -41,9 +41,9 @@ def no_division() -> Objection:
     )
 
 
-def is_about_volumes(rule: Rule | None) -> bool:
+def is_about_volumes(rule: Rule) -> bool:
     """Whether the rule bounds volumes that exist already, or space for new ones."""
-    return isinstance(rule, Budget) and any(map(is_volume_amount, rule.remaining))
+    return any(map(is_volume_amount, rule.limited))
 
 
 def few_volumes(demand: Demand, session: Session) -> Diagnosis | None:

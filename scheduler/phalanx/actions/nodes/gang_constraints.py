@@ -15,8 +15,7 @@ from phalanx.model.nodes import Node
 from phalanx.model.pods import Pod
 from phalanx.model.snapshot import Topology
 from phalanx.rules.budget import Budget, budgets_in
-from phalanx.rules.problem import NOWHERE, Anchor, OtherLevel, Rule, SubgroupAnchor
-from phalanx.rules.traffic import RoleAnchor
+from phalanx.rules.problem import NOWHERE, Anchor, OtherLevel, RoleAnchor, Rule, SubgroupAnchor
 
 
 class GangConstraints(Struct, frozen=True):

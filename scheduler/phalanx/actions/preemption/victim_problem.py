@@ -24,7 +24,6 @@ from phalanx.framework.volume_supply import VolumeAmounts
 from phalanx.model.names import GangId, NodeName
 from phalanx.model.resources import Resources
 from phalanx.model.supplies.known import supply_of, with_offered, with_supplied
-from phalanx.rules.budget import Budget
 from phalanx.solver.preemption.capacity import pods_that_fit
 from phalanx.solver.preemption.problem import (
     EvictionLimit,
@@ -241,8 +240,8 @@ def _quota_limits(
     session: Session, constraints: GangConstraints, victims: Sequence[Victim], resources: Sequence[str]
 ) -> tuple[QuotaLimit, ...]:
     found = []
-    for rule in constraints.rules:
-        if not isinstance(rule, Budget) or rule.nodes is not None:
+    for rule in constraints.budgets:
+        if rule.nodes is not None:
             continue
         limited = [position for position, name in enumerate(resources) if name in rule.remaining]
         names = [resources[position] for position in limited]

@@ -31,9 +31,6 @@ from phalanx.model.resources import Resources, add
 from phalanx.model.supplies.known import contradictions, requests_parts
 from phalanx.model.supplies.storage import is_volume_amount
 from phalanx.model.supplies.supply import NO_PARTS, Parts
-from phalanx.rules.affinity import AffinityRule, PodPairs
-from phalanx.rules.budget import Budget
-from phalanx.rules.other_topologies import OtherTopologyDomain, OtherTopologyFewest
 from phalanx.rules.problem import Assignment, Rule
 from phalanx.solver.joint.problem import GangDemand, GangRole, JointAssignment, JointProblem, PodClass
 
@@ -151,9 +148,7 @@ def _is_stated(rule: Rule) -> bool:
     It knows no affinity, no levels of a second topology, and not what several nodes have of volumes and
     devices.
     """
-    if isinstance(rule, Budget):
-        return not is_about_devices(rule) and not any(map(is_volume_amount, rule.remaining))
-    return not isinstance(rule, AffinityRule | OtherTopologyDomain | OtherTopologyFewest | PodPairs)
+    return not rule.keys and not is_about_devices(rule) and not any(map(is_volume_amount, rule.limited))
 
 
 def _without_safety(request: Vector, resources: Sequence[str]) -> Vector:
