@@ -21,6 +21,7 @@ from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.memory import Memory
 from phalanx.model.reasons import Objection, Reason
 from phalanx.model.workloads.known import WORKLOADS
+from phalanx_simulator.invariants.cache_tables import check_cache
 
 from tests.builders import demands_of
 from tests.examples import holds
@@ -127,11 +128,11 @@ def test_workers_whose_leader_is_deleted_wait_for_the_garbage_collector() -> Non
     cache.apply_all(map(Applied, [lws(), *sets_of_lws(1), *pods_of_lws(1)]))
     assert len(cache.snapshot(now=0, seed=0, memory=Memory()).gangs) == 1
     cache.apply(Deleted("Pod", "team", "lws-0", "uid-team-lws-0"))
-    cache.check_invariants()
+    check_cache(cache)
     (gang,) = cache.snapshot(now=0, seed=0, memory=Memory()).gangs.values()
     assert "Pod team/lws-0" in gang.problems[0].message
     cache.apply(Applied(lws_pod(0, 0)))
-    cache.check_invariants()
+    check_cache(cache)
     (gang,) = cache.snapshot(now=0, seed=0, memory=Memory()).gangs.values()
     assert (gang.problems, len(gang.members)) == ((), 3)
 
@@ -404,7 +405,7 @@ def test_a_kind_of_the_configuration_is_read_without_code() -> None:
     kind = kind_named(*changes.workload_kinds, cache.known_workloads)
     assert kind.path(namespace="a") == "/apis/training.example.com/v1/namespaces/a/trainings"
     cache.apply(Relisted(kind.name, (item,)))
-    cache.check_invariants()
+    check_cache(cache)
     (gang,) = cache.snapshot(now=0, seed=0, memory=Memory()).gangs.values()
     assert (gang.name, minimums(gang), len(gang.members)) == ("t", {"a": 1, "b": 2}, 2)
     cache.apply(Applied(own_kind(paused=True)[0]))

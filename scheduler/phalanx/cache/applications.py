@@ -66,14 +66,6 @@ class ApplicationTable:
             self._groups[key] = new
         self._changed(key, old, new, log)
 
-    def check(self) -> None:
-        """Assert that each application is what its first pod defines."""
-        assert {key: read_application(self._pods[ages[0][3]]) for key, ages in self._ages.items()} == (
-            self._groups
-        )
-        listed = {uid for ages in self._ages.values() for *_, uid in ages}
-        assert listed == self._pods.keys(), "pods that define applications"
-
 
 def _defined_by(pod: Pod | None) -> Key | None:
     if pod is None or pod.group is None or not defines_task_groups(pod):

@@ -441,19 +441,6 @@ class Cache:
             return None
         return self._claims.unbound(pod) if pod.claims else ()
 
-    def check_invariants(self) -> None:
-        """Assert that incrementally updated state equals the state recomputed from all objects."""
-        self._refresh()
-        pods = self._pods.values()
-        self._pods.check()
-        self._nodes.check(pods, self._claims.attached.usage())
-        self._foreign.check(pods)
-        self._nominations.check(pods)
-        self._placed_pods.check(pods)
-        self._gangs.check(pods)
-        self._claims.check(pods)
-        self._devices.check(pods)
-
     def _refresh(self) -> None:
         self._gangs.refresh(
             rules=self._cluster_objects.queue_rules(), classes=self._cluster_objects.classes.by_name()

@@ -1,6 +1,6 @@
 """PersistentVolumeClaims: their states, which follow from several kinds of objects, and their pods."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from phalanx.cache.attached_volumes import NO_VOLUME, AttachedVolumes, VolumeId
@@ -175,18 +175,17 @@ class ClaimTables:
     def pod_changed(self, old: Pod | None, new: Pod | None, log: ChangeLog) -> None:
         """A pod was added, changed or removed."""
         if old is not None:
-            for claim in _mounted(old):
+            for claim in mounted(old):
                 pods = self._pods[claim.key]
                 del pods[old.uid]
                 if not pods:
                     del self._pods[claim.key]
         if new is not None:
-            for claim in _mounted(new):
+            for claim in mounted(new):
                 self._pods.setdefault(claim.key, {})[new.uid] = new
         self._volumes_decided(old, new, log)
         self.attached.pod_changed(old, new, log)
-        mounted = (*_mounted(old), *_mounted(new))
-        if any(self._is_for_one_pod(claim.key) for claim in mounted):
+        if any(self._is_for_one_pod(claim.key) for claim in (*mounted(old), *mounted(new))):
             self._users = None
             if old is None or new is None or _use(old) != _use(new):
                 log.mark_cluster_changed()
@@ -320,22 +319,6 @@ class ClaimTables:
                 return volume
         return None
 
-    def check(self, pods: Iterable[Pod]) -> None:
-        """Assert that no state remains of deleted claims, and that their pods are those of `pods`."""
-        pods = tuple(pods)
-        self.attached.check(pods)
-        mounting: dict[str, dict[PodUid, Pod]] = {}
-        for pod in pods:
-            for claim in _mounted(pod):
-                mounting.setdefault(claim.key, {})[pod.uid] = pod
-        assert mounting == self._pods, "the pods that mount claims differ from those of all pods"
-        keys = set(self.claims.keys())
-        assert self._resolved.keys() == keys, "state of a deleted claim remains"
-        assert {key for users in self._by_volume.values() for key in users} == keys
-        assert all(self._by_volume.values()), "an empty entry by volume"
-        decided = {(volume, pod.uid) for pod in pods for _, volume in pod.volumes}
-        assert decided == {(volume, uid) for volume, users in self._decided.items() for uid in users}
-
 
 def _only_shrank(old: CapacitySource | None, new: CapacitySource) -> bool:
     """Whether no volume that found no space before can find some now."""
@@ -365,7 +348,7 @@ def split_key(key: str) -> Key:
     return namespace, name
 
 
-def _mounted(pod: Pod | None) -> tuple[MountedClaim, ...]:
+def mounted(pod: Pod | None) -> tuple[MountedClaim, ...]:
     """The claims of a pod that others may mount too: not those of its ephemeral volumes."""
     if pod is None or not pod.claims or pod.is_finished:
         return ()
@@ -373,4 +356,4 @@ def _mounted(pod: Pod | None) -> tuple[MountedClaim, ...]:
 
 
 def _use(pod: Pod) -> tuple[object, ...]:
-    return pod.holds_node, pod.is_waiting, _mounted(pod)
+    return pod.holds_node, pod.is_waiting, mounted(pod)

@@ -89,7 +89,3 @@ class GangView:
             stay = [gang for gang in self._order if gang not in gone]
             self._order = sorted([*stay, *came])
         self._moved = set()
-
-    def check(self) -> None:
-        """Assert that the view is sorted."""
-        assert list(self.view()) == self._order == sorted(self._by_id), "gangs are not sorted"

@@ -205,23 +205,6 @@ class PodTable:
         """All pods."""
         return tuple(self._pods.values())
 
-    def check(self) -> None:
-        """Assert that the indices are consistent and that no assumption is left over."""
-        assert {
-            key: pod.uid for pod in self._pods.values() for key in [(pod.namespace, pod.name)]
-        } == self._uids
-        assert self._versions.keys() <= self._uids.keys(), "versions of deleted pods remain"
-        assert self._without_priority.keys() <= self._pods.keys(), "manifests of deleted pods remain"
-        assert self._awaiting == {pod.uid for pod in self._pods.values() if pod.awaits_devices}
-        assert self._holds == {
-            pod.uid: pod.bind_backoff for pod in self._pods.values() if pod.bind_backoff is not None
-        }
-        assert {uid: structs.replace(each, grants=()) for uid, each in self._assumed.items()} == {
-            pod.uid: Assumed(pod.uid, pod.node, pod.device, pod.charged_queue or "", pod.volumes)
-            for pod in self._pods.values()
-            if pod.assumed and pod.node is not None
-        }
-
 
 def _unassumed(pod: Pod) -> Pod:
     """The pod as it is in the API."""
