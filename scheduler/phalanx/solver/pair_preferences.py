@@ -18,8 +18,6 @@ UNIQUE_PER_NODE = -1
 
 
 class PairPreference(Struct, frozen=True):
-    """The preferences by one label."""
-
     key: int
     """Index of the label, or UNIQUE_PER_NODE."""
     matrix: TrafficMatrix

@@ -76,7 +76,6 @@ class JointArrays(Struct, frozen=True, eq=False):
         return fits
 
     def outer(self, domain: int, depth: int, outer: int) -> int:
-        """The domain of depth `outer` that contains a domain of this depth."""
         for level in range(depth - 1, outer - 1, -1):
             domain = int(self.table.rows.tree.parent[level][domain])
         return domain
@@ -219,7 +218,6 @@ def _limits(problem: JointProblem) -> tuple[SharedBudget, ...]:
 
 
 def _counted(problem: JointProblem, gang: GangDemand, usable: Usable) -> Iterable[Budget]:
-    """The budgets that count all pods of the gang."""
     for rule in gang.rules:
         if isinstance(rule, Budget):
             pod_classes = tuple(sorted({role.pod_class for role in gang.roles}))

@@ -20,8 +20,6 @@ _SLOTS: Final = "slots of "
 
 
 class _Slots(Struct, frozen=True):
-    """The slots of one rule."""
-
     rule: PodAntiAffinityRule
     name: str
     size: int
