@@ -6,7 +6,8 @@ from msgspec.structs import replace
 
 from phalanx.model.names import NodeName, QueueName
 from phalanx.model.resources import NONE, Resources
-from phalanx.rules.problem import Obstacle, PlacedPods, Rule, RuleWords
+from phalanx.rules.primitives import AtMost, Primitive
+from phalanx.rules.problem import Obstacle, PlacedPods, PlacementProblem, Rule, RuleWords
 
 
 class Budget(Rule, frozen=True, tag="budget"):
@@ -28,6 +29,9 @@ class Budget(Rule, frozen=True, tag="budget"):
     @property
     def limited(self) -> Collection[str]:
         return self.remaining.keys()
+
+    def lower(self, problem: PlacementProblem) -> Iterator[Primitive]:
+        yield AtMost(self.name, self.remaining, self.nodes)
 
     def violations(self, placed: PlacedPods) -> Iterator[str]:
         roles = placed.problem.roles

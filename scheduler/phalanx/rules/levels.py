@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 from phalanx.model.reasons import Reason
-from phalanx.rules.problem import Obstacle, PlacedPods, Preference, Rule
+from phalanx.rules.primitives import FewGangDomains, GangDomain, Primitive
+from phalanx.rules.problem import Obstacle, PlacedPods, PlacementProblem, Preference, Rule
 
 
 class SameDomain(Rule, frozen=True, tag="same-domain"):
@@ -24,6 +25,9 @@ class SameDomain(Rule, frozen=True, tag="same-domain"):
     @property
     def reason(self) -> Reason:
         return Reason.POD_AFFINITY if self.fixed else Reason.NO_DOMAIN_FITS
+
+    def lower(self, problem: PlacementProblem) -> Iterator[Primitive]:
+        yield GangDomain(problem.levels.index(self.level))
 
     def violations(self, placed: PlacedPods) -> Iterator[str]:
         depth = placed.problem.levels.index(self.level) + 1
@@ -47,3 +51,6 @@ class FewestDomains(Preference, frozen=True, tag="fewest-domains"):
     @property
     def gang_level(self) -> str:
         return self.level
+
+    def lower(self, problem: PlacementProblem) -> Iterator[Primitive]:
+        yield FewGangDomains(problem.levels.index(self.level))

@@ -7,6 +7,7 @@ from phalanx.model import named_parts
 from phalanx.model.names import ShapeKey
 from phalanx.model.reasons import Reason
 from phalanx.rules.affinity import AffinityRule
+from phalanx.rules.primitives import Primitive, Skew
 from phalanx.rules.problem import PlacedPods, PlacementProblem
 
 
@@ -50,6 +51,18 @@ class TopologySpreadRule(AffinityRule, frozen=True, tag="topology-spread"):
             fewest = 0
         more = (shape in self.others or shape in self.perhaps) - fewest
         return {self.key: frozenset(value for value, count in self.existing if count + more > self.max_skew)}
+
+    def lower(self, problem: PlacementProblem) -> Iterator[Primitive]:
+        yield Skew(
+            name=self.name,
+            key=problem.key_of(self.key),
+            owners=problem.roles_with(self.owners),
+            others=problem.roles_with(self.others),
+            perhaps=problem.roles_with(self.perhaps),
+            existing=self.existing,
+            max_skew=self.max_skew,
+            min_domains=self.min_domains,
+        )
 
     def violations(self, placed: PlacedPods) -> Iterator[str]:
         there = placed.by_value(self.key)

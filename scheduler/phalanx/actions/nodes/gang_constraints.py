@@ -14,8 +14,9 @@ from phalanx.model.names import NodeName
 from phalanx.model.nodes import Node
 from phalanx.model.pods import Pod
 from phalanx.model.snapshot import Topology
+from phalanx.rules.anchors import NOWHERE, Anchor, RoleAnchor, SubgroupAnchor
 from phalanx.rules.budget import Budget, budgets_in
-from phalanx.rules.problem import NOWHERE, Anchor, OtherLevel, RoleAnchor, Rule, SubgroupAnchor
+from phalanx.rules.problem import OtherLevel, Rule
 
 
 class GangConstraints(Struct, frozen=True):

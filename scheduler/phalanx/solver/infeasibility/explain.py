@@ -12,7 +12,6 @@ from msgspec import Struct, structs
 from phalanx.model.resources import Resources
 from phalanx.rules.budget import Budget, budgets_in
 from phalanx.rules.problem import Assignment, Obstacle, PlacementProblem
-from phalanx.rules.topology_spread import TopologySpreadRule
 from phalanx.solver.answer import Answer, Placed, SolveLimits
 from phalanx.solver.answer_cache import AnswerCache
 from phalanx.solver.infeasibility.feasibility import FeasibilityOracle, feasibility_problem, is_possible
@@ -176,18 +175,12 @@ def with_only_rules(
 
 def _with_more_domains(relaxed: PlacementProblem, core: PlacementProblem) -> list[str]:
     """Names of the spread constraints that count domains of nodes that pods may not use in `core`."""
-    if not any(isinstance(rule, TopologySpreadRule) for rule in relaxed.rules):
-        return []
     before = _counted_domains(core)
     return [name for name, domains in _counted_domains(relaxed).items() if domains != before[name]]
 
 
 def _counted_domains(problem: PlacementProblem) -> dict[str, frozenset[str]]:
-    return {
-        spread.rule.name: frozenset(domains_of(problem, spread, spread.rule))
-        for spread in read_rules(problem).affinity_constraints
-        if isinstance(spread.rule, TopologySpreadRule)
-    }
+    return {skew.name: frozenset(domains_of(problem, skew)) for skew in read_rules(problem).skews}
 
 
 def raised_budgets(core: PlacementProblem, oracle: FeasibilityOracle) -> tuple[Raises, ...]:

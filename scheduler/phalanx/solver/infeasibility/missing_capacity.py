@@ -15,8 +15,9 @@ from msgspec import Struct, structs
 
 from phalanx.model.names import NodeName
 from phalanx.model.resources import Resources, add, scale, subtract
+from phalanx.rules.anchors import Anchor
 from phalanx.rules.budget import Budget, budgets_in, with_budgets
-from phalanx.rules.problem import Anchor, Assignment, NodeClass, PlacementProblem
+from phalanx.rules.problem import Assignment, NodeClass, PlacementProblem
 from phalanx.solver.answer import Placed
 from phalanx.solver.infeasibility.feasibility import FeasibilityOracle
 from phalanx.solver.infeasibility.relaxations import NodeCapacity, with_free
@@ -165,7 +166,7 @@ def least_capacity(core: PlacementProblem, vacant: PlacementProblem) -> list[Ass
     `vacant` is the problem on empty nodes. Budgets are ignored: the caller tests the result.
     """
     rules = read_rules(core)
-    if len(core.roles) != 1 or rules.subgroup_constraints or rules.affinity_constraints:
+    if len(core.roles) != 1 or rules.subgroup_constraints or rules.compares_values:
         return []
     free_now = free_by_node(core)
     nodes: list[NodeName] = []

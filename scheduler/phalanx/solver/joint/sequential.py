@@ -8,7 +8,7 @@ from msgspec import structs
 
 from phalanx.model.names import NodeName
 from phalanx.rules.budget import Budget
-from phalanx.rules.problem import Assignment, NodeClass, PlacementProblem
+from phalanx.rules.problem import Assignment, NodeClass, Obstacle, PlacementProblem
 from phalanx.solver.answer import Placed, SolveLimits
 from phalanx.solver.engine import place
 from phalanx.solver.joint.arrays import JointArrays, SharedBudget
@@ -53,7 +53,7 @@ class ResidualCapacity:
         joint = self._problem
         demand = joint.gangs[gang]
         pod_classes = tuple(role.pod_class for role in demand.roles)
-        rules = [rule for rule in demand.rules if not isinstance(rule, Budget)]
+        rules = [rule for rule in demand.rules if rule.obstacle is not Obstacle.LIMITS]
         left = [
             Budget(limit.budget.name, left, None)
             for limit, left in zip(self._limits, self._left, strict=True)
