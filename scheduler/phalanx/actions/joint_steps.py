@@ -22,7 +22,6 @@ from phalanx.actions.problems.placer import Placer, Taken
 from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.framework.session import Session
 from phalanx.framework.statement import DoesNotFit, Statement
-from phalanx.framework.volume_supply import VolumesLacking
 from phalanx.model.names import GangId, NodeName
 from phalanx.rules.problem import Assignment, NodeClass, PlacementProblem
 from phalanx.solver.answer import Placed
@@ -151,12 +150,12 @@ class JointSteps:
         return None
 
     def _applied(self, demand: Demand, taken: Taken) -> tuple[DemandPlacement, Statement] | None:
-        """Place it; None if volumes or devices of the nodes turn out not to be enough."""
+        """Place it; None if a supply of the nodes turns out not to be enough."""
         without_bound = replace(taken, is_restricted=False)
         placement = replace(self._placer.placement(demand, without_bound), is_joint=True)
         try:
             return placement, apply_placement(self._session, placement)
-        except (DoesNotFit, VolumesLacking):
+        except DoesNotFit:
             return None
 
 

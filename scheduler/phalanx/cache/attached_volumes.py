@@ -13,11 +13,12 @@ from phalanx.cache.nodes import NodeTable
 from phalanx.cache.table import Key, ObjectStore, Table
 from phalanx.limits import ATTACHED_VOLUMES_MAX
 from phalanx.model.api.storage import CSINode, VolumeAttachment
-from phalanx.model.conversion.csi_nodes import Attachment, read_attachment, read_csi_node
 from phalanx.model.names import NodeName, PodUid
 from phalanx.model.pods import Pod
 from phalanx.model.resources import NONE, Resources
-from phalanx.model.supplies.attach_limits import ATTACH_LIMITS, NodeDrivers
+from phalanx.model.supplies.volumes.attach_limits import ATTACH_LIMITS
+from phalanx.model.supplies.volumes.published import NodeDrivers
+from phalanx.model.supplies.volumes.read_drivers import Attachment, read_attachment, read_csi_node
 
 VolumeId = tuple[str, str]
 """Driver and handle."""

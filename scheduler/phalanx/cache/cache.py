@@ -31,7 +31,6 @@ from phalanx.cache.pods import PodTable
 from phalanx.cache.table import ObjectStore, key_of, relist
 from phalanx.cache.usage import ForeignUsage
 from phalanx.model.api.kinds import kind_name
-from phalanx.model.claims import UnboundClaim
 from phalanx.model.conversion.pod_groups import owner_of, workload_of
 from phalanx.model.conversion.workload_members import Workload
 from phalanx.model.decisions import Bind, GiveBack
@@ -48,6 +47,7 @@ from phalanx.model.resources import Resources
 from phalanx.model.snapshot import Snapshot
 from phalanx.model.spread_defaults import DefaultConstraint
 from phalanx.model.supplies.known import is_chosen_by_kubelet, pod_usage
+from phalanx.model.supplies.volumes.published import UnboundClaim
 from phalanx.model.workloads.known import KNOWN, WorkloadKinds
 
 

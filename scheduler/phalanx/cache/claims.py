@@ -10,8 +10,17 @@ from phalanx.cache.table import Key, ObjectStore, Table
 from phalanx.model.api import core
 from phalanx.model.api.kinds import STORAGE_KINDS
 from phalanx.model.api.storage import CSIDriver, CSIStorageCapacity
-from phalanx.model.claims import UnboundClaim
-from phalanx.model.conversion.cluster_objects import (
+from phalanx.model.names import PodUid
+from phalanx.model.pods import MountedClaim, Pod, VolumeClaim
+from phalanx.model.supplies.volumes.published import (
+    ClaimUser,
+    StaticVolume,
+    StorageCapacity,
+    UnboundClaim,
+    in_use,
+    may_be_named,
+)
+from phalanx.model.supplies.volumes.read import (
     ClaimSource,
     ClassSource,
     VolumeSource,
@@ -21,11 +30,12 @@ from phalanx.model.conversion.cluster_objects import (
     read_volume,
     resolve_claim,
 )
-from phalanx.model.conversion.storage import CapacitySource, DriverSource, read_capacity, read_driver
-from phalanx.model.names import PodUid
-from phalanx.model.pods import MountedClaim, Pod, VolumeClaim
-from phalanx.model.snapshot import ClaimUser, StorageCapacity, in_use
-from phalanx.model.static_volumes import StaticVolume, may_be_named
+from phalanx.model.supplies.volumes.read_drivers import (
+    CapacitySource,
+    DriverSource,
+    read_capacity,
+    read_driver,
+)
 
 
 class ClaimTables:

@@ -16,7 +16,7 @@ from phalanx.kube.writing import WriteContext
 from phalanx.limits import BIND_ATTEMPTS_MAX
 from phalanx.model.api.core import ClaimReference, PersistentVolume
 from phalanx.model.api.kinds import KINDS
-from phalanx.model.claims import UnboundClaim
+from phalanx.model.supplies.volumes.published import UnboundClaim
 
 _encode: Final = msgspec.json.Encoder().encode
 _decode: Final = decoder_of(PersistentVolume)

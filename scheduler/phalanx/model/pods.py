@@ -297,7 +297,7 @@ class PodShape(Struct, frozen=True, weakref=True):
     volume_sets: tuple[tuple[str, tuple[WantedVolume, ...]], ...] = ()
     """Within a session: the resources of `supplied` that count volumes which exist already, each with the
     kinds of claims that it counts, and those that count space for new ones
-    (`phalanx.model.static_volumes`)."""
+    (`phalanx.model.supplies.volumes.published`)."""
     declared: DeclaredFields | None = None
     """Set within a session where a plugin declares that it reads such fields; then it is part of the key."""
 

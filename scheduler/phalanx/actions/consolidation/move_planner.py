@@ -18,7 +18,6 @@ from phalanx.actions.consolidation.spread_nodes import NO_NODES, outside_spread
 from phalanx.actions.demands.demand import Batch, Demand
 from phalanx.actions.nodes.gang_constraints import allowed_domains, constraints_of
 from phalanx.actions.nodes.node_classes import asked_for, request_vectors
-from phalanx.actions.nodes.resource_projection import volume_amounts
 from phalanx.actions.preemption.victim_problem import vector_of
 from phalanx.actions.problems.capacity_holders import charged
 from phalanx.actions.problems.joint_problem import solver_assignments
@@ -33,7 +32,7 @@ from phalanx.model.devices.uses import DeviceUse
 from phalanx.model.names import GangId, NodeName, PodUid, QueueName
 from phalanx.model.pods import Assignments, Pod
 from phalanx.model.resources import NONE, Resources, add
-from phalanx.model.supplies.known import supplied_of, with_offered, with_supplied
+from phalanx.model.supplies.known import projected, with_supplied
 from phalanx.solver.checker import violated_rules
 from phalanx.solver.defragmentation.engine import plan_moves
 from phalanx.solver.defragmentation.problem import MovePlan, MoveProblem, MoveResult, MoveUnit, PodSet, Vector
@@ -314,8 +313,7 @@ class _View:
         self.nodes = list(session.nodes)
         self._index = {name: position for position, name in enumerate(self.nodes)}
         pods = [batch.pods[0] for each in demands for batch in each.batches]
-        self._supplied = supplied_of(pod.shape for pod in pods)
-        self._volumes = volume_amounts(session, pods)
+        self._projections = session.projections([pod.shape for pod in pods])
         self.resources = asked_for(map(self._asked, pods))
         self._used = [_added(unit.used, devices.freed(index)) for index, unit in enumerate(units)]
         self._most = self._free_without_units()
@@ -324,8 +322,8 @@ class _View:
 
     def free(self, node: NodeName) -> Resources:
         """What is free on the node, with its ports and volumes."""
-        amounts = {**with_offered(self._session.free(node), self._supplied), **self._claimed.free(node)}
-        return amounts if self._volumes is None else {**amounts, **self._volumes.on(node)}
+        free = projected(self._projections, self._session.nodes[node], self._session.free(node))
+        return {**free, **self._claimed.free(node)}
 
     def _asked(self, pod: Pod) -> Resources:
         return {**with_supplied(pod.shape), **self._claimed.asked(pod)}

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from phalanx.actions.demands.demand import Demand
 from phalanx.actions.nodes.gang_constraints import GangConstraints, constraints_of, label_values
-from phalanx.actions.nodes.resource_projection import projection_for
+from phalanx.actions.nodes.resource_projection import projections_for
 from phalanx.framework.eligibility import evaluate
 from phalanx.framework.nodes.topology import Path, domain_path
 from phalanx.framework.session import Session
@@ -15,6 +15,7 @@ from phalanx.model.names import HOSTNAME_KEY, NodeName
 from phalanx.model.nodes import Node, NodeState
 from phalanx.model.queues import Objective
 from phalanx.model.resources import Resources
+from phalanx.model.supplies.known import projected
 from phalanx.rules.budget import Budget, with_budgets
 from phalanx.rules.problem import NodeClass, Obstacle, PlacementProblem, Rule
 
@@ -109,7 +110,7 @@ def _classes(
     pods = [batch.pods[0] for batch in demand.batches]
     states = {each.changed.node.name: NodeState(each.changed.node, free=each.free) for each in nodes}
     rejected = [evaluate(states, (), session.hooks.node_filters(pod), ()).rejected for pod in pods]
-    projection = projection_for(session, pods, [len(batch.pods) for batch in demand.batches])
+    projections = projections_for(session, pods, [len(batch.pods) for batch in demand.batches])
     most = [
         sum(role.request[index] * role.maximum for role in problem.roles)
         for index in range(len(problem.resources))
@@ -117,7 +118,7 @@ def _classes(
     found = []
     for each in nodes:
         node = each.changed.node
-        free = projection.of_node(session, states[node.name], each.free)
+        free = projected(projections, states[node.name], each.free)
         amounts = zip(problem.resources, most, strict=True)
         found.append(
             NodeClass(

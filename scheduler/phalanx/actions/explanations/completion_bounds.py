@@ -5,7 +5,6 @@ from typing import Final
 
 from phalanx.actions.demands.demand import Demand, without_affinity_terms
 from phalanx.actions.nodes.gang_constraints import GangConstraints, allowed_domains, constraints_of
-from phalanx.actions.nodes.resource_projection import volume_amounts
 from phalanx.actions.nodes.shared_charges import is_about_shared_claims
 from phalanx.actions.problems.capacity_holders import CapacityHolder
 from phalanx.framework.nodes.topology import Path
@@ -13,7 +12,7 @@ from phalanx.framework.session import Session
 from phalanx.model.names import NodeName
 from phalanx.model.pods import Pod
 from phalanx.model.resources import NONE, Resources, add
-from phalanx.model.supplies.known import supplied_of, with_offered, with_supplied
+from phalanx.model.supplies.known import projected, with_supplied
 
 THOUSAND: Final = 1000
 
@@ -33,8 +32,7 @@ class CompletionBounds:
         self._session = session
         self._minimums: Counts = tuple(batch.minimum for batch in demand.batches)
         self._needs = [_needs(batch.pods[0]) for batch in demand.batches]
-        self._supplied = supplied_of(batch.pods[0].shape for batch in demand.batches)
-        self._volumes = volume_amounts(session, [batch.pods[0] for batch in demand.batches])
+        self._projections = session.projections([batch.pods[0].shape for batch in demand.batches])
         without_terms = map(without_affinity_terms, demand.batches)
         self._eligibilities = [session.eligibility(batch.pods[0]) for batch in without_terms]
         self._domains = allowed_domains(session, constraints)
@@ -159,8 +157,7 @@ class CompletionBounds:
         return found
 
     def _free(self, node: NodeName) -> Resources:
-        free = with_offered(self._session.free(node), self._supplied)
-        return free if self._volumes is None else {**free, **self._volumes.on(node)}
+        return projected(self._projections, self._session.nodes[node], self._session.free(node))
 
     def _lack(self, domain: Path) -> int:
         pairs = zip(self._totals[domain], self._minimums, strict=True)

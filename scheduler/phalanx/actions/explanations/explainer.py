@@ -31,8 +31,8 @@ from phalanx.actions.explanations.exclusion_causes import AFFINITY, ANTI_AFFINIT
 from phalanx.actions.explanations.explanation_problems import ExplanationProblems, ProblemPair
 from phalanx.actions.explanations.fitting_pods import FittingPods, fitting_pods, with_any_members
 from phalanx.actions.explanations.relaxed_clusters import EmptyCluster, RelaxedClusters, StayingUsage
+from phalanx.actions.explanations.supply_diagnoses import above_supply, scarce_supply
 from phalanx.actions.explanations.trials import Change, TrialProblems, Trials
-from phalanx.actions.explanations.volume_diagnoses import few_volumes, is_about_volumes, too_few_volumes
 from phalanx.actions.limits import (
     ADVICE_KINDS_MAX,
     ADVICE_SOLVES_MAX,
@@ -200,9 +200,9 @@ class Explainer:
         nowhere = evidence.nowhere_eligible(without_terms, self._session)
         if nowhere is not None:
             return self._diagnose_no_eligible_node(demand, without_terms, nowhere)
-        few = few_volumes(demand, self._session)
-        if few is not None:
-            return few
+        scarce = scarce_supply(demand, self._session)
+        if scarce is not None:
+            return scarce
         if not may_fit_empty:
             facts = explain(
                 problems.empty,
@@ -327,8 +327,9 @@ def _impossible(case: Case) -> Diagnosis:
 
 
 def _above_limit(case: Case, budget: Budget) -> Diagnosis:
-    if is_about_volumes(budget):
-        return too_few_volumes(case.demand, budget)
+    supply = case.session.supply_of(budget)
+    if supply is not None:
+        return above_supply(case.demand, budget, supply)
     if is_about_devices(budget):
         return diagnoses.above_cluster(case)
     return above_limit_of_shared_claims(case, budget) or limit_diagnoses.above_queue_limit(case, budget)
@@ -348,8 +349,9 @@ def _waiting(case: Case) -> Diagnosis:
 
 
 def _limit(case: Case, budget: Budget) -> Diagnosis:
-    if is_about_volumes(budget):
-        return too_few_volumes(case.demand, budget)
+    supply = case.session.supply_of(budget)
+    if supply is not None:
+        return above_supply(case.demand, budget, supply)
     if is_about_devices(budget):
         return diagnoses.insufficient(case)
     return limit_of_shared_claims(case, budget) or limit_diagnoses.queue_limit(case, budget)

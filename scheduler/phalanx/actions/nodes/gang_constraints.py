@@ -94,7 +94,7 @@ class GangConstraints(Struct, frozen=True):
 def constraints_of(session: Session, gang: Gang) -> GangConstraints:
     """The constraints of all plugins for this gang now."""
     rules = with_shared_charges(session.hooks.rules(gang), gang, session)
-    rules = (*rules, *session.devices.budgets(gang))
+    rules = (*session.supply_budgets(gang), *rules, *session.devices.budgets(gang))
     others = {key: level for rule in rules for key, level in rule.other_levels.items()}
     if others:
         members = _Members(session, gang)

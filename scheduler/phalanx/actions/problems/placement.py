@@ -7,13 +7,12 @@ from phalanx.actions.nodes.gang_constraints import nodes_of_members
 from phalanx.framework.nodes.topology import domain_name
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Statement
-from phalanx.framework.volume_supply import VolumesLacking
 from phalanx.model.decisions import Certificate
 from phalanx.model.gangs import Gang, ancestor_chains
 from phalanx.model.names import NodeName
 from phalanx.model.pods import Assignments
 from phalanx.model.snapshot import Topology
-from phalanx.model.supplies.supply import NO_PARTS, Parts
+from phalanx.model.supplies.supply import NO_PARTS, Parts, SessionSupply
 
 
 class DemandPlacement(Struct, frozen=True):
@@ -72,24 +71,23 @@ def apply_placement(session: Session, placement: DemandPlacement) -> Statement:
 
 
 class Lacking(Struct, frozen=True):
-    """What claims of placed pods would not get: these volumes, or else devices."""
+    """What placed pods would not get: something of this supply, or else devices for their claims."""
 
-    volumes: str = ""
+    supply: SessionSupply | None = None
+    why: str = ""
 
 
 def lacking_of(session: Session, assignments: Assignments) -> Lacking | None:
-    """What the claims of these pods would not get where the problem places them; None if they get all.
+    """What these pods would not get where the problem places them; None if they get all.
 
-    The problem bounds volumes and devices of nodes and of sets of nodes. The bounds of volumes are not exact
-    where a node shares some of its volumes with other nodes, and for claims that several pods share; those of
-    devices for claims that are not plain, and where devices of several nodes and those of one node match the
+    The problem bounds what nodes and sets of nodes have. The bounds are not always exact: those of devices
+    not for claims that are not plain, and where devices of several nodes and those of one node match the
     same requests.
     """
-    if any(pod.claims for _, pods in assignments for pod in pods):
-        try:
-            session.volume_supply.choose(assignments)
-        except VolumesLacking as lacking:
-            return Lacking(volumes=str(lacking))
+    for supply in session.supplies:
+        why = supply.lacking(assignments)
+        if why is not None:
+            return Lacking(supply, why)
     devices = session.devices
     if devices.may_decline(assignments) and devices.allocate(assignments) is None:
         return Lacking()

@@ -120,13 +120,13 @@ class Placer:
         return answer if isinstance(answer, Placed) else None
 
     def _note(self, gang: GangId, lacking: Lacking | None) -> None:
-        volumes, devices = self._session.volume_supply.declined, self._session.devices.declined
-        volumes.pop(gang, None)
-        devices.discard(gang)
-        if lacking is not None and lacking.volumes:
-            volumes[gang] = lacking.volumes
+        self._session.devices.declined.discard(gang)
+        for supply in self._session.supplies:
+            supply.declined.pop(gang, None)
+        if lacking is not None and lacking.supply is not None:
+            lacking.supply.declined[gang] = lacking.why
         elif lacking is not None:
-            devices.add(gang)
+            self._session.devices.declined.add(gang)
 
 
 class _Refused(Struct, frozen=True):
