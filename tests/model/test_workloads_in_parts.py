@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from phalanx.cache.cache import Cache
 from phalanx.cache.events import Applied, Deleted, Relisted
 from phalanx.deciders.port import new_cache
-from phalanx.framework.config import ConfigError, parse_config
+from phalanx.framework.config import ConfigError
 from phalanx.framework.placeholders import placeholders
 from phalanx.model.api.core import Pod
 from phalanx.model.api.kinds import kind_named
@@ -27,6 +27,7 @@ from tests.builders import demands_of
 from tests.examples import holds
 from tests.model.gangs_of_workloads import gang_of, gangs_of, minimums
 from tests.model.written import controlled_by, label, pod, workload
+from tests.parsed_config import parse_config
 
 GPUS = {"nvidia.com/gpu": "8"}
 TEMPLATE = {

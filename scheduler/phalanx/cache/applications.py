@@ -47,7 +47,6 @@ class ApplicationTable:
         return self._groups.get(key)
 
     def values(self) -> tuple[PodGroup, ...]:
-        """All applications."""
         return tuple(self._groups.values())
 
     def _read(self, key: Key, log: ChangeLog) -> None:

@@ -117,7 +117,6 @@ class Cache:
         self._kinds = self._tables()
 
     def _tables(self) -> Mapping[str, ObjectStore[Any]]:
-        """The tables of objects by kind."""
         return self._devices.tables | {
             "Pod": self._pods,
             "Node": self._nodes,
@@ -141,7 +140,6 @@ class Cache:
     # --- events -------------------------------------------------------------------------------------------
 
     def apply(self, event: Event) -> Changes:
-        """Apply one event, and return what it changed."""
         return self.apply_all((event,))
 
     def apply_all(self, events: Iterable[Event]) -> Changes:
@@ -313,12 +311,10 @@ class Cache:
         return self._pods.get(uid)
 
     def gang(self, gang: GangId) -> Gang | None:
-        """One gang."""
         self._refresh()
         return self._gangs.get(gang)
 
     def gangs(self) -> Mapping[GangId, Gang]:
-        """All gangs by ID."""
         self._refresh()
         return self._gangs.view()
 
@@ -368,7 +364,6 @@ class Cache:
         return tuple(QUEUE_DIALECTS[name] for name in self._cluster_objects.other_queues)
 
     def has_node(self, name: NodeName) -> bool:
-        """Whether the node exists."""
         return name in self._nodes.nodes()
 
     def gang_ids(self) -> tuple[GangId, ...]:

@@ -42,7 +42,6 @@ class ClaimingPods:
 
     @property
     def do_wait(self) -> bool:
-        """Whether a pod with claims has no node."""
         return bool(self._names)
 
     def is_ours(self, pod: Pod) -> bool:

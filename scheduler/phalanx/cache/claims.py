@@ -340,7 +340,6 @@ def _only_shrank(old: CapacitySource | None, new: CapacitySource) -> bool:
 
 
 def _named_by(volume: VolumeSource | None) -> Key | None:
-    """The claim that a volume names."""
     claim = volume.claim if volume is not None else None
     return (claim.namespace, claim.name) if claim is not None else None
 

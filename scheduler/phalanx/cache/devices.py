@@ -137,7 +137,6 @@ class DeviceTables:
         return ("DeviceClass",) if self._extended.are_sought else ()
 
     def has_claim(self, uid: str) -> bool:
-        """Whether a claim with this UID is known."""
         return uid in self._keys
 
     def with_states(self, pod: Pod) -> Pod:

@@ -51,7 +51,6 @@ class GangView:
         return self._keys.get(gang)
 
     def get(self, gang: GangId) -> Gang | None:
-        """One gang."""
         return self._by_id.get(gang)
 
     def view(self) -> Mapping[GangId, Gang]:

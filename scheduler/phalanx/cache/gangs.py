@@ -422,7 +422,6 @@ class GangTable:
         return self._objects.read(key, tuple(self._pods[key].values()), before, self._rules, classes)
 
     def get(self, gang: GangId) -> Gang | None:
-        """One gang."""
         return self._known.get(gang)
 
     def view(self) -> Mapping[GangId, Gang]:
@@ -430,7 +429,6 @@ class GangTable:
         return self._known.view()
 
     def usage(self) -> Mapping[QueueName, Mapping[NodeName, Resources]]:
-        """Usage per queue and node."""
         return self._usage.view()
 
     def queue_of_group(self, namespace: str, name: str) -> QueueName | None:

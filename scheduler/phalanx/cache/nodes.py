@@ -79,7 +79,6 @@ class NodeTable:
             self._written.pop(key, None)
 
     def keys(self) -> tuple[Key, ...]:
-        """All known nodes."""
         return self._nodes.keys()
 
     def take(self, node: NodeName, requests: Resources, log: ChangeLog) -> None:

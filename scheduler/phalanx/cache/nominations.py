@@ -72,7 +72,6 @@ class NominationTable:
         return self._view
 
     def on(self, node: NodeName) -> tuple[NominatedPods, ...]:
-        """The nominated pods of one node."""
         return self.view().get(node, ())
 
     def _mark(self, node: NodeName, log: ChangeLog) -> None:

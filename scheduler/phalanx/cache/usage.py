@@ -38,7 +38,6 @@ class Ledger(Generic[K]):
         return len(self._used)
 
     def add(self, key: K, amounts: Resources) -> None:
-        """Add amounts."""
         before = self._used.get(key, NONE)
         used, is_above = dict(before), key in self._capped
         for name, amount in amounts.items():

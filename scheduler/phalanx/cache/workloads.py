@@ -41,7 +41,6 @@ class ForeignMembers:
         return bool(self._pods)
 
     def of(self, owner: OwnerId) -> Mapping[PodUid, Pod]:
-        """The pods of a controller."""
         return self._pods.get(owner, _NONE)
 
     def replace(self, old: Pod | None, new: Pod | None) -> list[tuple[str, Controller]]:
@@ -290,7 +289,6 @@ class WorkloadTable:
         return tuple(dict.fromkeys(kind for chain in self._chains.values() for kind in chain.kinds))
 
     def get(self, key: GangKey) -> Workload | None:
-        """The workload of a gang, if it is known."""
         found = self._by_uid.get(key.name)
         if found is None or (found.kind, found.group.namespace) != (key.dialect, key.namespace):
             return None
@@ -337,7 +335,6 @@ class WorkloadTable:
         return frozenset(owned)
 
     def of_uid(self, uid: str) -> Workload | None:
-        """The workload with this UID, if it is known."""
         return self._by_uid.get(uid)
 
     def root(self, namespace: str, controller: Controller) -> Controller:

@@ -205,7 +205,6 @@ class Session:
 
     @property
     def namespace_labels(self) -> Mapping[str, Mapping[str, str]]:
-        """The labels of every namespace."""
         return self.snapshot.namespace_labels
 
     @property
@@ -306,11 +305,9 @@ class Session:
         return self._respected
 
     def pod_state(self, pod: Pod) -> PodState:
-        """The state of a pod now."""
         return self._changes.pods.get(pod.uid) or first_state(pod)
 
     def gang_state(self, gang: Gang) -> GangState:
-        """The state of the gang in this cycle."""
         return self._changes.gangs.get(gang.id, GangState.UNTRIED)
 
     def assigned_nodes(self, gang: Gang) -> tuple[NodeName, ...]:

@@ -73,7 +73,6 @@ class VolumeReservations:
             return
 
     def is_reserved(self, volume: PersistentVolume, claim: UnboundClaim) -> bool:
-        """Whether the volume names this claim."""
         reference: ClaimReference | None = volume.spec.claim_ref
         return reference is not None and reference.uid == claim.uid
 

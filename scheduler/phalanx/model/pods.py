@@ -435,7 +435,6 @@ class Pod(Struct, frozen=True, gc=False):
 
     @property
     def all_labels(self) -> tuple[tuple[str, str], ...]:
-        """All labels of the pod."""
         return (*self.labels.pairs, *self.per_pod_labels.pairs)
 
     @property

@@ -85,7 +85,7 @@ def _cells(row: GangRow, how: Format) -> list[Cell]:
         row.queue or "-",
         "-" if row.position is None else str(row.position),
         since_text(row.since, how.now_ms),
-        _pods(row),
+        f"{row.pods_running}/{row.pods}",
         where(row, is_wide=how.is_wide) or "-",
         row.reason or "-",
     ]
@@ -98,11 +98,6 @@ def since_text(since: str, now_ms: int) -> str:
     """How long ago that was."""
     found = seconds_since(since, now_ms)
     return "-" if found is None else age(found)
-
-
-def _pods(row: GangRow) -> str:
-    """Pods that run, of those that exist."""
-    return f"{row.pods_running}/{row.pods}"
 
 
 def where(row: GangRow, *, is_wide: bool) -> str:

@@ -59,7 +59,6 @@ def topo(
 
 
 def _topo_lines(view: TopoView, how: Format) -> list[Line]:
-    """A line for each domain."""
     name = short(view.resource)
     title = f"Topology {view.topology or '(from node labels)'}: {' > '.join(view.levels) or 'no levels'}"
     header = ("DOMAIN", "NODES", name, "FREE", "", "WHOLE NODES FREE", "LARGEST FREE", "SCATTERED", "GANGS")

@@ -101,7 +101,6 @@ class _Sum:
         self.constant = 0
 
     def add(self, variables: Sequence[cp_model.IntVar], factor: int) -> None:
-        """Add variables with the same factor."""
         if factor:
             self.variables += variables
             self.factors += [factor] * len(variables)

@@ -103,7 +103,6 @@ class JointLimits(Struct, frozen=True):
 
 
 def total_value(problem: JointProblem, gangs: Mapping[int, object]) -> int:
-    """Return the total value of these gangs."""
     return sum(problem.gangs[gang].value for gang in gangs)
 
 

@@ -50,7 +50,6 @@ class ResidualCapacity:
                             left[name] -= sign * assignment.count * need
 
     def problem_of(self, gang: int) -> PlacementProblem:
-        """Return the placement problem of one gang on the residual capacity."""
         joint = self._problem
         demand = joint.gangs[gang]
         pod_classes = tuple(role.pod_class for role in demand.roles)

@@ -21,8 +21,6 @@ _SLOTS: Final = "pods of a domain of "
 
 
 class _Limits(Struct, frozen=True):
-    """The limits of one constraint."""
-
     key: int
     owners: tuple[int, ...]
     most: dict[str, int]
@@ -31,7 +29,6 @@ class _Limits(Struct, frozen=True):
     """Whether the nodes have an amount that limits them; else eligibility is enough."""
 
     def of(self, group: NodeClass) -> int:
-        """The limit for nodes of this class."""
         return self.most.get(group.label_values[self.key], 0)
 
 

@@ -114,7 +114,6 @@ class SubgroupTightnessBounds:
 
 
 def _inside(rows: ClassRows, scope: Scope) -> BoolArray:
-    """Which rows are in the scope."""
     if not scope.depth:
         return np.ones(len(rows.count), dtype=np.bool_)
     inside: BoolArray = rows.domain[scope.depth - 1] == scope.domain

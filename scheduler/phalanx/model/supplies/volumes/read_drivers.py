@@ -33,7 +33,6 @@ NO_DRIVER: Final = DriverSource()
 
 
 def read_driver(written: CSIDriver) -> DriverSource:
-    """Convert one CSIDriver."""
     spec = written.spec
     return DriverSource(spec.storage_capacity is True, spec.prevent_pod_scheduling_if_missing is True)
 
