@@ -12,7 +12,7 @@ placements by itself.
 - `cells.choose_cells` selects disjoint domains; `fragmentation` computes node costs.
 
 A new kind of rule is a module of `phalanx.rules` and needs no change here. A new primitive is grouped in
-`problem_rules`, obeyed by greedy search, added as a function to `counting.constraints`, and stated or left out in
-`joint.arrays`. Primitives that can be written as amounts and budgets need none of this: see
+`problem_rules`, obeyed by greedy search, added as a function to `counting.constraints`, and stated or left
+out in `joint.arrays`. Primitives that can be written as amounts and budgets need none of this: see
 `single.anti_affinity`.
 """
