@@ -11,7 +11,6 @@ from phalanx.rules.problem import (
     OtherLevel,
     PlacedPods,
     PlacementProblem,
-    Preference,
     Rule,
     RunningMembers,
 )
@@ -19,6 +18,8 @@ from phalanx.rules.problem import (
 
 class OtherTopologyDomain(Rule, frozen=True, tag="other-topology-domain"):
     """As SubgroupDomain, with a size as SubgroupSegments: for a level of another Topology than the gang's."""
+
+    obstacle = Obstacle.LEVELS
 
     subgroup: str
     topology: str
@@ -46,10 +47,6 @@ class OtherTopologyDomain(Rule, frozen=True, tag="other-topology-domain"):
         counts = Counter(members.value(node, self.topology, self.level) for node in nodes)
         return replace(self, existing=tuple(sorted(counts.items())))
 
-    @property
-    def obstacle(self) -> Obstacle:
-        return Obstacle.LEVELS
-
     def lower(self, problem: PlacementProblem) -> Iterator[Primitive]:
         roles = problem.roles_in(self.subgroup)
         yield ValueDomain(problem.keys.index(self.key), roles, self.size, self.existing)
@@ -70,7 +67,7 @@ class OtherTopologyDomain(Rule, frozen=True, tag="other-topology-domain"):
             yield f"{self.name}: pods in {len(pods.keys() | there.keys())} domains of level {self.level}"
 
 
-class OtherTopologyFewest(Preference, frozen=True, tag="other-topology-fewest"):
+class OtherTopologyFewest(Rule, frozen=True, tag="other-topology-fewest"):
     """As SubgroupFewest, for levels of another Topology than the gang's."""
 
     subgroup: str
