@@ -35,10 +35,6 @@ class OtherTopologyDomain(Rule, frozen=True, tag="other-topology-domain"):
         return _key(self.topology, self.level)
 
     @property
-    def keys(self) -> tuple[str, ...]:
-        return (self.key,)
-
-    @property
     def other_levels(self) -> Mapping[str, OtherLevel]:
         return {self.key: OtherLevel(self.topology, self.level, counts_nodes=False)}
 
@@ -79,11 +75,6 @@ class OtherTopologyFewest(Rule, frozen=True, tag="other-topology-fewest"):
     open: tuple[tuple[str, ...], ...] = ()
     """Per level, domains whose use adds none: those of `existing`, and nodes that running members are on."""
 
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """What names the domain of each level; a node in no domain has a value of its own."""
-        return tuple([f"{_key(self.topology, level)} or node" for level in self.levels])
-
     def lower(self, problem: PlacementProblem) -> Iterator[Primitive]:
         nowhere = ((),) * len(self.levels)
         yield FewValues(
@@ -96,8 +87,9 @@ class OtherTopologyFewest(Rule, frozen=True, tag="other-topology-fewest"):
 
     @property
     def other_levels(self) -> Mapping[str, OtherLevel]:
+        """A node in no domain has a value of its own."""
         levels = [OtherLevel(self.topology, level, counts_nodes=True) for level in self.levels]
-        return dict(zip(self.keys, levels, strict=True))
+        return {f"{_key(self.topology, each.level)} or node": each for each in levels}
 
     def with_running(self, members: RunningMembers) -> Rule:
         nodes = members.nodes(self.subgroup)

@@ -104,7 +104,7 @@ class Rule(Struct, frozen=True):
     @property
     def keys(self) -> tuple[str, ...]:
         """The node labels, or levels of other topologies, whose values it compares."""
-        return ()
+        return tuple(self.other_levels)
 
     @property
     def other_levels(self) -> "Mapping[str, OtherLevel]":

@@ -22,7 +22,7 @@ from phalanx.rules.primitives import (
     SubgroupPreference,
     ValueDomain,
 )
-from phalanx.rules.problem import NodeClass, PlacementProblem, RoleDemand
+from phalanx.rules.problem import NodeClass, PlacementProblem, RoleDemand, Rule
 from phalanx.rules.traffic_matrix import TrafficMatrix
 
 P = TypeVar("P")
@@ -132,6 +132,12 @@ def primitives_of(problem: PlacementProblem) -> Iterator[Primitive]:
     """What the rules are made of. Raises ValueError for a level that the problem does not have."""
     for rule in problem.rules:
         yield from rule.lower(problem)
+
+
+def sole_primitive(problem: PlacementProblem, rule: Rule, kind: type[P]) -> P | None:
+    """The primitive of this type, if the rule is made of it alone."""
+    primitives = tuple(rule.lower(problem))
+    return primitives[0] if len(primitives) == 1 and isinstance(primitives[0], kind) else None
 
 
 def read_rules(problem: PlacementProblem) -> ProblemRules:
