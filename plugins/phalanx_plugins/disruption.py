@@ -35,7 +35,6 @@ class DisruptionProtection(Plugin):
     name = "disruption"
 
     def eviction_policy(self, view: SessionView) -> EvictionPolicy:
-        """The protection of all gangs."""
         return _Protection(view)
 
 

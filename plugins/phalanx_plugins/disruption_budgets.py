@@ -47,7 +47,6 @@ class DisruptionBudgets(Plugin):
         self._is_hard = arguments.enforcement is Enforcement.HARD
 
     def eviction_policy(self, view: SessionView) -> EvictionPolicy:
-        """The limits of all budgets."""
         return _Budgets(view, is_hard=self._is_hard)
 
 

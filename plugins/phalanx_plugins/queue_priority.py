@@ -14,5 +14,4 @@ class QueuePriority(Plugin):
     name = "queue-priority"
 
     def queue_order(self, queue: Queue, view: SessionView) -> int:
-        """The negative priority."""
         return -queue.priority

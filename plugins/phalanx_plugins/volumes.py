@@ -7,10 +7,10 @@ nodes for which the driver publishes enough space, if it publishes any.
 
 A claim whose class binds late takes a volume that exists already if one satisfies it: the smallest one
 that the node can mount. Without a provisioner it needs such a volume. How many there are is an amount of
-nodes, and a budget of several nodes (`phalanx.framework.volume_supply`).
+nodes, and a budget of several nodes (`phalanx.model.supplies.volumes.session`).
 
 A node may take a limited number of volumes of a driver (CSINode). A pod that alone has more is rejected here.
-What is left of the limit is an amount, as free memory is (`phalanx.model.supplies.attach_limits`).
+What is left of the limit is an amount, as free memory is (`phalanx.model.supplies.volumes.attach_limits`).
 """
 
 from collections import Counter
@@ -20,16 +20,15 @@ from typing import Final
 from phalanx.framework.plugin import NodeCost, NodeFilter, Plugin
 from phalanx.framework.pod_view import PodView
 from phalanx.framework.view import SessionView
-from phalanx.framework.volume_supply import SpaceFilter, VolumeAmounts, can_be_provisioned, why_none_fits
 from phalanx.model import named_parts
 from phalanx.model.gangs import Gang
 from phalanx.model.nodes import Node
-from phalanx.model.pods import MountedClaim, Pod, VolumeClaim
+from phalanx.model.pods import MountedClaim, Pod, VolumeClaim, WantedVolume
 from phalanx.model.reasons import Objection, Reason
+from phalanx.model.resources import format_bytes
 from phalanx.model.selectors import node_matches_any
-from phalanx.model.snapshot import in_use
-from phalanx.model.static_volumes import match_all
-from phalanx.rules.problem import Rule
+from phalanx.model.supplies.volumes.published import StaticVolume, in_use, match_all, mismatch
+from phalanx.model.supplies.volumes.session import OpenVolumes, SpaceFilter, can_be_provisioned
 
 _COST_OF_FAILURE: Final = 100
 """A strong preference against the node, but no other one may be left."""
@@ -44,32 +43,29 @@ class Volumes(Plugin):
 
     def check_gang(self, gang: Gang, view: SessionView) -> Objection | None:
         """Report the first claim of a waiting member that cannot be used yet."""
+        volumes = view.supply(OpenVolumes)
         for pod in gang.members:
             for claim in pod.claims if pod.is_waiting else ():
-                state = view.claims.get(claim.key)
-                objection = (
-                    _unusable(pod, claim, state) or _used(pod, claim, view) or _unmatched(claim, state, view)
-                )
+                state = volumes.snapshot.claims.get(claim.key) if volumes is not None else None
+                objection = _unusable(pod, claim, state)
+                if objection is None and volumes is not None:
+                    objection = _used(pod, claim, volumes) or _unmatched(claim, state, volumes)
                 if objection is not None:
                     return objection
         return None
 
     def node_filter(self, pod: PodView, view: SessionView) -> NodeFilter | None:
         """Reject nodes that cannot mount all volumes of the pod."""
+        volumes = view.supply(OpenVolumes)
+        if volumes is None:
+            return None
         restricting = tuple([claim for claim in pod.volumes if claim.node_affinity and claim.wanted is None])
-        spaces = tuple([_space(claim, view) for claim in pod.volumes if _needs_space(claim)])
-        matching = _Matching([claim for claim in pod.volumes if claim.wanted is not None], view)
-        drivers = _Drivers(pod.volumes, view)
+        spaces = tuple([volumes.space_for(claim) for claim in pod.volumes if _needs_space(claim)])
+        matching = _Matching([claim for claim in pod.volumes if claim.wanted is not None], volumes)
+        drivers = _Drivers(pod.volumes, volumes)
         if not (restricting or spaces or drivers.may_reject or matching.may_reject):
             return None
         return _mount_filter(restricting, spaces, drivers, matching)
-
-    def rules(self, gang: Gang, view: SessionView) -> tuple[Rule, ...]:
-        """Bound what several nodes have together of volumes that exist already, and of space for new ones."""
-        shapes = {pod.shape.key: pod.shape for pod in gang.members if pod.shape.volume_sets}
-        if not shapes:
-            return ()
-        return tuple(VolumeAmounts(view.volume_supply, shapes.values()).budgets())
 
     def node_cost(self, pod: PodView, view: SessionView) -> NodeCost | None:
         """Prefer nodes for which no volume of the pod could lately not be provisioned."""
@@ -98,9 +94,9 @@ def _unusable(pod: Pod, mounted: MountedClaim, claim: VolumeClaim | None) -> Obj
     )
 
 
-def _used(pod: Pod, mounted: MountedClaim, view: SessionView) -> Objection | None:
+def _used(pod: Pod, mounted: MountedClaim, volumes: OpenVolumes) -> Objection | None:
     """Of the pods that mount a claim with the access mode ReadWriteOncePod, only the first may be placed."""
-    users = view.claim_users.get(mounted.key, ())
+    users = volumes.snapshot.claim_users.get(mounted.key, ())
     if not users or users[0].uid == pod.uid:
         return None
     return Objection(
@@ -110,11 +106,11 @@ def _used(pod: Pod, mounted: MountedClaim, view: SessionView) -> Objection | Non
     )
 
 
-def _unmatched(mounted: MountedClaim, claim: VolumeClaim | None, view: SessionView) -> Objection | None:
+def _unmatched(mounted: MountedClaim, claim: VolumeClaim | None, volumes: OpenVolumes) -> Objection | None:
     """A claim without a provisioner that no volume satisfies, whatever the node."""
     if claim is None or claim.wanted is None or claim.provisioning is not None:
         return None
-    why = why_none_fits(view.volume_supply.volumes, claim.wanted)
+    why = _why_none_fits(volumes.snapshot.static_volumes, claim.wanted)
     if not why:
         return None
     return Objection(
@@ -140,17 +136,13 @@ def _needs_space(claim: VolumeClaim) -> bool:
     return provisioning is not None and provisioning.needs_space is not None and claim.wanted is None
 
 
-def _space(claim: VolumeClaim, view: SessionView) -> SpaceFilter:
-    return SpaceFilter(claim, view.storage_capacities)
-
-
 class _Matching:
     """The nodes on which each of these claims gets a volume that exists already, or a new one."""
 
-    def __init__(self, claims: Sequence[VolumeClaim], view: SessionView) -> None:
-        self._supply = view.volume_supply
+    def __init__(self, claims: Sequence[VolumeClaim], volumes: OpenVolumes) -> None:
+        self._volumes = volumes
         self._claims = [
-            (claim, claim.wanted, _space(claim, view) if claim.provisioning is not None else None)
+            (claim, claim.wanted, volumes.space_for(claim) if claim.provisioning is not None else None)
             for claim in claims
             if claim.wanted is not None
         ]
@@ -164,7 +156,7 @@ class _Matching:
             for claim, wanted, space in self._claims
             if space is None or not can_be_provisioned(claim, node, space)
         ]
-        found = [self._supply.candidates(node.name, wanted) for _, wanted in needed]
+        found = [self._volumes.candidates(node.name, wanted) for _, wanted in needed]
         for (claim, wanted), candidates in zip(needed, found, strict=True):
             if not candidates:
                 return (
@@ -179,12 +171,12 @@ class _Matching:
 class _Drivers:
     """The nodes whose drivers can attach the volumes of a pod to an empty node."""
 
-    def __init__(self, volumes: Iterable[VolumeClaim], view: SessionView) -> None:
-        self._nodes = view.csi_nodes
+    def __init__(self, claims: Iterable[VolumeClaim], volumes: OpenVolumes) -> None:
+        self._nodes = volumes.snapshot.csi_nodes
         self._counts = Counter(
-            driver for driver, _ in {(each.driver, each.handle) for each in volumes if each.handle}
+            driver for driver, _ in {(each.driver, each.handle) for each in claims if each.handle}
         )
-        self._required = sorted({each.driver for each in volumes if each.needs_driver})
+        self._required = sorted({each.driver for each in claims if each.needs_driver})
         self.may_reject = bool(self._required or (self._counts and self._nodes))
         """Whether some node may be rejected."""
 
@@ -213,3 +205,44 @@ def _mount_filter(
         return lacking or drivers.why_not(node) or matching.why_not(node)
 
     return check
+
+
+def _why_none_fits(volumes: Iterable[StaticVolume], wanted: WantedVolume) -> str:
+    """Why no volume satisfies the claim, whatever its node; empty if one does."""
+    found = [(each, mismatch(each, wanted)) for each in volumes if each.storage_class == wanted.storage_class]
+    if not found:
+        return f"no PersistentVolume of its StorageClass {wanted.storage_class} is available"
+    if not all(field for _, field in found):
+        return ""
+    last = max((field for _, field in found), key=_FIELDS.index)
+    of = f"of its StorageClass {wanted.storage_class}"
+    none = f"none of {len(found)} available PersistentVolumes {of} satisfies"
+    if len(found) == 1:
+        none = f"the only available PersistentVolume {of} does not satisfy"
+    return f"{none} {last} {_shown(last, wanted)}"
+
+
+_FIELDS: Final = (
+    "",
+    "spec.resources.requests.storage",
+    "spec.volumeMode",
+    "spec.volumeAttributesClassName",
+    "spec.accessModes",
+    "spec.selector",
+)
+"""Fields in the order in which they are compared."""
+
+
+def _shown(field: str, wanted: WantedVolume) -> str:
+    """The value of the field."""
+    match field:
+        case "spec.resources.requests.storage":
+            return format_bytes(wanted.size)
+        case "spec.volumeMode":
+            return wanted.volume_mode
+        case "spec.volumeAttributesClassName":
+            return wanted.attributes_class or "none"
+        case "spec.accessModes":
+            return ", ".join(wanted.modes)
+    parts = wanted.selector.requirements if wanted.selector is not None else ()
+    return ", ".join(" ".join((each.key, each.operator, ",".join(each.values))).strip() for each in parts)

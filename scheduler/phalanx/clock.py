@@ -22,8 +22,6 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The clocks of the machine."""
-
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
 
@@ -46,7 +44,6 @@ class SteadyClock:
         return self._ahead_ms + round(self._clock.monotonic() * 1000)
 
     def monotonic(self) -> float:
-        """See Clock."""
         return self._clock.monotonic()
 
 

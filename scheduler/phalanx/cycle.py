@@ -72,7 +72,7 @@ class Engine:
         laps.end("open")
         for step in self._steps:
             step(cycle)
-            laps.end(_name_of(step))
+            laps.end(step.__module__.rpartition(".")[2])
         result = close.result_of(cycle)
         self.session_cache.forget_unused(snapshot.gangs)
         laps.end("close")
@@ -102,11 +102,6 @@ class _Laps:
         if self._clock is not None:
             now = self._clock()
             self.seconds[name], self._began = now - self._began, now
-
-
-def _name_of(step: Step) -> str:
-    """The module of the step."""
-    return step.__module__.rpartition(".")[2]
 
 
 def decide(snapshot: Snapshot, config: SchedulerConfig) -> CycleResult:

@@ -18,8 +18,6 @@ _TYPES: Final = {
 
 
 class Asset(Struct, frozen=True):
-    """One file."""
-
     content: bytes
     content_type: str
     etag: str

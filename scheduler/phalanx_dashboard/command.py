@@ -39,8 +39,6 @@ class Certificate(Struct, frozen=True):
 
 
 class Serving(Struct, frozen=True):
-    """How the pages are served."""
-
     address: Address
     browser: bool
     sign_in: bool

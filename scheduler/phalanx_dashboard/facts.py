@@ -53,12 +53,10 @@ class Facts:
 
     @cached_property
     def node_by_name(self) -> Mapping[str, NodeRow]:
-        """The nodes by name."""
         return {row.name: row for row in self.nodes.nodes}
 
     @cached_property
     def queues(self) -> QueuesView:
-        """The tree of queues."""
         return queues_view(self.seen, resource=None)
 
     @cached_property

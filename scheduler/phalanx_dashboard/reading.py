@@ -69,7 +69,6 @@ class ClusterReader:
             raise
 
     def close(self) -> None:
-        """See Reader."""
         self._connection.close()
 
 

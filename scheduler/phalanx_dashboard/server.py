@@ -96,7 +96,6 @@ def dashboard_app(feed: Feed, guard: Guard, *, assets: Mapping[str, Asset] | Non
 
 
 def _pages(feed: Feed) -> dict[str, PageOf]:
-    """The pages by name."""
     recordings = feed.recordings
     return {
         "overview": lambda facts, _: overview(facts),

@@ -92,7 +92,6 @@ class TokenGuard:
         return None
 
     def routes(self) -> Sequence[web.RouteDef]:
-        """See Guard."""
         return (web.post("/sign-in", self.sign_in), web.post("/sign-out", self.sign_out))
 
     async def sign_in(self, request: web.Request) -> web.StreamResponse:
@@ -108,7 +107,6 @@ class TokenGuard:
         return answer
 
     async def sign_out(self, request: web.Request) -> web.StreamResponse:
-        """Forget the token."""
         answer = web.Response(status=303, headers={"Location": "/"})
         answer.del_cookie(self._cookie, path="/", secure=self._secure, httponly=True, samesite="Strict")
         return answer

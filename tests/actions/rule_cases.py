@@ -11,9 +11,9 @@ from phalanx.model.pods import (
     VolumeClaim,
     WantedVolume,
 )
-from phalanx.model.snapshot import Snapshot, StorageCapacity
-from phalanx.model.static_volumes import StaticVolume
+from phalanx.model.snapshot import Snapshot
 from phalanx.model.supplies.ports import ALL_ADDRESSES
+from phalanx.model.supplies.volumes.published import StaticVolume, StorageCapacity
 
 from tests.actions.test_device_claims import World
 from tests.builders import GI, term

@@ -14,6 +14,7 @@ from phalanx.model.decisions import Bind, CycleResult
 from phalanx.model.names import NodeName, PodUid
 from phalanx.model.reasons import Reason
 from phalanx.service.write_checks import CachePlacementCheck
+from phalanx_simulator.invariants.cache_tables import check_cache
 
 from tests.cache.world import new_cache, take_snapshot
 
@@ -66,7 +67,7 @@ class Play:
 
     def apply(self, *events: Any) -> Changes:
         changes = self.cache.apply_all(events)
-        self.cache.check_invariants()
+        check_cache(self.cache)
         return changes
 
     def decide(self) -> CycleResult:

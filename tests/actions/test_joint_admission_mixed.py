@@ -9,8 +9,7 @@ from msgspec.structs import replace
 from phalanx.actions import joint_admission as admit
 from phalanx.actions.problems.placement import DemandPlacement
 from phalanx.framework.session import Session
-from phalanx.framework.statement import DevicesLacking, DoesNotFit, Statement
-from phalanx.framework.volume_supply import VolumesLacking
+from phalanx.framework.statement import DoesNotFit, SharedLacking, Statement
 from phalanx.model.gangs import SubgroupSpec
 from phalanx.model.names import NodeName, PodUid
 from phalanx.model.pods import Pod
@@ -133,7 +132,7 @@ def test_joint_admission_starts_a_superset_of_the_gangs(seed: int, monkeypatch: 
 
 @pytest.mark.parametrize(
     ("error", "is_reported"),
-    [(DevicesLacking("claims"), False), (VolumesLacking("claims"), False), (DoesNotFit("no capacity"), True)],
+    [(SharedLacking("claims"), False), (DoesNotFit("no capacity"), True)],
 )
 def test_a_joint_solution_that_cannot_be_applied_changes_nothing(
     error: Exception, monkeypatch: pytest.MonkeyPatch, *, is_reported: bool

@@ -21,6 +21,7 @@ from phalanx.model.api.meta import KubeObject
 from phalanx.model.decisions import CycleResult
 from phalanx.model.events import Applied, Deleted
 from phalanx.model.memory import Memory
+from phalanx_simulator.invariants.cache_tables import check_cache
 
 from tests.examples import holds
 from tests.model.written import label, node, pod, pod_group
@@ -150,7 +151,7 @@ class World:
         return [job for job in self.jobs if f"{job.name}-0" not in self.placed]
 
     def decide(self) -> CycleResult:
-        self.cache.check_invariants()
+        check_cache(self.cache)
         self.now += 60_000
         snapshot = self.cache.snapshot(now=self.now, seed=0, memory=self.memory)
         result = self.engine.decide(snapshot)

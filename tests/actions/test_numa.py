@@ -245,7 +245,7 @@ def test_the_linear_projection_never_exceeds_what_a_statement_accepts(
         asked: Resources = {}
         added: Counter[str] = Counter()
         for pod, count in zip(members, counts, strict=True):
-            asked = add(asked, scale(projection.request(pod.shape, {}), count))
+            asked = add(asked, scale(projection.request(pod, {}), count))
             added[pod.shape.numa] += count
         if fits(asked, offers):
             assert capacity is not None

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 from msgspec.structs import replace
-from phalanx.actions import allocate
+from phalanx.actions.problems import placer
+from phalanx.actions.problems.placement import Lacking
 from phalanx.model.memory import Avoided
 from phalanx.model.names import GangId, NodeName
 
@@ -24,8 +25,8 @@ def test_a_placement_is_not_proven_if_a_node_that_was_left_out_is_better(
     scenario.gang("g", 2, gpu=1, preferred="rack")
     avoided = {NodeName("r0-0"): Avoided(LONG, 1)}
     scenario.memory = replace(scenario.memory, avoided={GangId("gang-g"): avoided})
-    declines: Iterator[bool] = iter([True])
-    monkeypatch.setattr(allocate, "lacks_supply", lambda *_: next(declines, False))
+    declines: Iterator[Lacking] = iter([Lacking()])
+    monkeypatch.setattr(placer, "lacking_of", lambda *_: next(declines, None))
     decided = scenario.decide()
     assert len(decided.nodes("g")) == 2
     assert "r0-0" not in decided.nodes("g")

@@ -7,6 +7,7 @@ from phalanx_simulator.embedded.manifests import gang, job, node, pod, pod_group
 from phalanx_simulator.embedded.store import Key, Object
 from phalanx_simulator.faults.edits import delete, node_key
 from phalanx_simulator.hosts.network import Effect, Rule
+from phalanx_simulator.invariants.cache_tables import check_cache
 from phalanx_simulator.runs.world import World
 
 from tests.bugbank.worlds import FULL, GPU, CycleRunner, assignments, at_rest, opened, watched
@@ -67,7 +68,7 @@ def a_pod_is_deleted_during_its_bind() -> str | None:
     runner = CycleRunner(written.node("n"), written.pod("p", requests={GPU: 8}))
     runner.assume(runner.cycle())
     runner.gone(written.pod("p", requests={GPU: 8}))
-    runner.cache.check_invariants()
+    check_cache(runner.cache)
     runner.put(written.pod("q", requests={GPU: 8}))
     return None if assignments(runner.cycle()) else "the capacity of a deleted pod is not free"
 
@@ -171,6 +172,6 @@ def a_pod_changes_its_gang() -> str | None:
         *(written.pod(name, labels={key: name[0]}, requests={GPU: 1}) for name in ("a0", "a1", "b0")),
     )
     runner.put(written.pod("a1", labels={key: "b"}, requests={GPU: 1}))
-    runner.cache.check_invariants()
+    check_cache(runner.cache)
     names = sorted(assignments(runner.cycle()))
     return None if names == ["a0", "a1", "b0"] else f"placed are {names}"

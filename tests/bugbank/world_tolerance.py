@@ -43,7 +43,7 @@ TOLERANCE: Final[tuple[Mutant, ...]] = (
         module="phalanx.actions.allocate",
         edits={
             "        avoided = self._node_failures.nodes_to_avoid(demand.gang.id)\n        for avoiding": (
-                "        avoided = _NOWHERE\n        for avoiding"
+                "        avoided = NOWHERE\n        for avoiding"
             )
         },
         caught_by=_AVOIDED,
@@ -53,7 +53,7 @@ TOLERANCE: Final[tuple[Mutant, ...]] = (
         issues=("Kueue #7376",),
         module="phalanx.actions.allocate",
         edits={
-            "for avoiding in (avoided, _NOWHERE) if avoided else (_NOWHERE,):": "for avoiding in (avoided,):"
+            "for avoiding in (avoided, NOWHERE) if avoided else (NOWHERE,):": "for avoiding in (avoided,):"
         },
         caught_by=Played("plays_world_tolerance:the_only_node_is_not_avoided"),
     ),

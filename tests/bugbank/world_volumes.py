@@ -4,7 +4,7 @@ from typing import Final
 
 from tests.bugbank.bank import Mutant, Played
 
-_SUPPLY: Final = "phalanx.framework.volume_supply"
+_SUPPLY: Final = "phalanx.model.supplies.volumes.session"
 _BINDER: Final = "phalanx.kube.volume_binder"
 _COMPETE: Final = Played("plays_world_volumes:gangs_compete_for_local_volumes")
 _WHOLE: Final = Played("plays_world_volumes:a_gang_takes_local_volumes")
@@ -38,7 +38,7 @@ VOLUMES: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="each claim of a pod is compared with the space by itself",
         issues=("kubernetes/enhancements #5925",),
-        module="phalanx.framework.volume_classes",
+        module="phalanx.model.supplies.volumes.classes",
         edits={
             "(provisioning.storage_class)] += provisioning.needs_space\n": (
                 "(provisioning.storage_class)] = 1\n"
@@ -88,7 +88,7 @@ VOLUMES: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="a volume that names a claim is for it although it is too small",
         issues=("kubernetes #30690",),
-        module="phalanx.model.static_volumes",
+        module="phalanx.model.supplies.volumes.published",
         edits={"    if volume.size < wanted.size:\n": "    if False:\n"},
         caught_by=Played("plays_world_volumes:a_small_volume_names_the_claim"),
     ),

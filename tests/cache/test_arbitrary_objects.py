@@ -24,6 +24,7 @@ from phalanx.model.names import (
     NODE_GPU_COUNT,
     NODE_GPU_SHARING,
 )
+from phalanx_simulator.invariants.cache_tables import check_cache
 
 from tests.cache.world import take_snapshot
 from tests.examples import holds
@@ -128,13 +129,13 @@ def check_cache_with(objects: list[KubeObject]) -> None:
     for item in objects:
         cache.apply(Applied(item))
         msgspec.msgpack.encode(take_snapshot(cache))
-        cache.check_invariants()
+        check_cache(cache)
     for kind in KINDS_OF_CACHE:
         cache.apply(Relisted(kind, tuple(item for item in objects if type(item).__name__ == kind)))
-    cache.check_invariants()
+    check_cache(cache)
     for item in objects:
         cache.apply(Deleted(type(item).__name__, item.metadata.namespace, item.metadata.name))
-    cache.check_invariants()
+    check_cache(cache)
     assert not take_snapshot(cache).gangs
     assert not take_snapshot(cache).nodes
     assert take_snapshot(cache).devices == ClusterDevices()

@@ -12,6 +12,7 @@ from phalanx.model.decisions import Bind
 from phalanx.model.devices.claims import AllocatedDevice, Allocation
 from phalanx.model.devices.pools import Binding, NodeChoice
 from phalanx.model.names import NodeName, PodUid
+from phalanx_simulator.invariants.cache_tables import check_cache
 
 from tests.cache.test_device_tables import DEVICE, GRANT, ON_N1, RESULT, claim, pod, slice_event
 from tests.cache.world import new_cache
@@ -63,7 +64,7 @@ def test_a_placed_pod_waits_until_all_conditions_of_its_devices_are_true(event: 
         [f"ResourceClaim team/c: {why}"] if why else []
     )
     assert all(each.can_only_wait for each in cache.awaited_claims(BIND))
-    cache.check_invariants()
+    check_cache(cache)
 
 
 def test_an_allocation_that_is_not_seen_yet_may_have_conditions_that_are_not_true() -> None:

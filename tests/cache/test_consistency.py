@@ -8,6 +8,7 @@ from msgspec import Struct
 from phalanx.cache.cache import Cache
 from phalanx.cache.events import Deleted, Event, Forgotten
 from phalanx.model.names import PodUid
+from phalanx_simulator.invariants.cache_tables import check_cache
 
 from tests.cache.world import ApiState, encoded, histories, new_cache, take_snapshot
 from tests.examples import holds
@@ -24,7 +25,7 @@ def test_the_cache_equals_one_rebuilt_from_scratch(
         api.apply(event)
         if number in snapshots:
             take_snapshot(cache)
-        cache.check_invariants()
+        check_cache(cache)
     found, expected = take_snapshot(cache), take_snapshot(api.rebuild(order.shuffle))
     assert encoded(found) == encoded(expected)
     assert all(found.gangs[key].started for key, gang in expected.gangs.items() if gang.started)
@@ -41,7 +42,7 @@ def test_nothing_is_left_after_everything_is_deleted(history: list[Event], order
     order.shuffle(deletions)
     for deletion in deletions:
         cache.apply(deletion)
-    cache.check_invariants()
+    check_cache(cache)
     for uid in api.assumed:
         cache.apply(Forgotten(PodUid(uid)))
     take_snapshot(cache)

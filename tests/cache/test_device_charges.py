@@ -11,6 +11,7 @@ from phalanx.model.api.kinds import DEVICE_KINDS
 from phalanx.model.devices.claims import AllocatedDevice, Allocation, ClaimGrant
 from phalanx.model.devices.pools import NodeChoice
 from phalanx.model.names import LABEL_QUEUE, NodeName, PodUid
+from phalanx_simulator.invariants.cache_tables import check_cache
 
 from tests.actions.test_device_limits import (
     GPU,
@@ -170,7 +171,7 @@ def test_usage_counts_the_devices_of_claims_as_the_objects_say(history: list[Eve
     cache.apply_all([*(Relisted(kind, ()) for kind in kinds), node("a"), queue("q"), queue("r")])
     for event in history:
         cache.apply(event)
-        cache.check_invariants()
+        check_cache(cache)
         pods = {name: cache.pod(PodUid(f"uid-{name}")) for name in PODS}
         assumed = {f"uid-{name}" for name, pod in pods.items() if pod is not None and pod.assumed}
         api.apply(event)

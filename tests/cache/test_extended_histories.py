@@ -11,6 +11,7 @@ from phalanx.model.devices.claims import AllocatedDevice, Allocation, ClaimGrant
 from phalanx.model.devices.pools import NodeChoice
 from phalanx.model.extended_resources import ExtendedRequests, special_claim
 from phalanx.model.names import NodeName, PodUid
+from phalanx_simulator.invariants.cache_tables import check_cache
 
 from tests.cache.world import new_cache, take_snapshot
 from tests.examples import holds
@@ -82,7 +83,7 @@ def test_histories(history: list[Event]) -> None:
     cache = new_cache()
     for event in history:
         cache.apply(event)
-        cache.check_invariants()
+        check_cache(cache)
     devices = take_snapshot(cache).devices
     for each in cache.leftover_claims():
         found = cache.pod(each.pod)

@@ -10,6 +10,7 @@ from phalanx.cache.cache import Cache
 from phalanx.cache.events import Applied, Assumed, Deleted
 from phalanx.model.api import core
 from phalanx.model.names import NodeName, PodUid
+from phalanx_simulator.invariants.cache_tables import check_cache
 
 from tests.cache.world import gangs_of, new_cache, take_snapshot
 from tests.examples import holds
@@ -35,7 +36,7 @@ def written(
 
 def refused(cache: Cache) -> dict[str, str]:
     """The message of each pod that waits because of the bound."""
-    cache.check_invariants()
+    check_cache(cache)
     return {
         gang.members[0].name: gang.problems[0].message for gang in gangs_of(cache).values() if gang.problems
     }
@@ -90,7 +91,7 @@ class TestFourTerms:
         cache = new_cache(
             node("n"), written("a", "abcd"), written("b", "efgh", **there), written("c", "i", **there)
         )
-        cache.check_invariants()
+        check_cache(cache)
         (coarse,) = [
             each for (each,) in take_snapshot(cache).pod_affinity_terms if not each.selector.requirements
         ]  # type: ignore[union-attr]

@@ -14,6 +14,7 @@ from phalanx.model.memory import Memory
 from phalanx.model.names import NodeName, PodUid
 from phalanx.model.pods import Pod
 from phalanx.model.snapshot import Snapshot
+from phalanx_simulator.invariants.cache_tables import check_cache
 
 from tests.model.written import named, node, pod
 
@@ -34,7 +35,7 @@ def cache_with(*objects: Any, gangs_move: bool = False) -> Cache:
 
 
 def seen(cache: Cache) -> Snapshot:
-    cache.check_invariants()
+    check_cache(cache)
     return cache.snapshot(now=0, seed=0, memory=Memory())
 
 

@@ -11,12 +11,12 @@ from jsonschema import Draft202012Validator
 from msgspec import Struct
 from phalanx.cli.config_file.docstrings import field_docs
 from phalanx.cli.config_file.keys import Key, all_keys
-from phalanx.framework.config import parse_config
 from phalanx.framework.profile import DEFAULT_PROFILE
 from phalanx.framework.registry import load_plugins
 
 from tests.cli.conftest import Phalanx
 from tests.cli.test_configuration_page import EXAMPLE, known_keys, tables
+from tests.parsed_config import parse_config
 
 SCHEMA_FILE = Path(__file__).resolve().parents[2] / "docs" / "configuration.schema.json"
 SCHEMA: dict[str, Any] = json.loads(SCHEMA_FILE.read_text())

@@ -12,9 +12,11 @@ from msgspec import NODEFAULT, Struct, inspect
 from phalanx.actions import limits
 from phalanx.cli.configuration import read_config
 from phalanx.framework import retry
-from phalanx.framework.config import SchedulerConfig, parse_config
+from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.profile import DEFAULT_PROFILE
 from phalanx.framework.registry import plugin_class
+
+from tests.parsed_config import parse_config
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "configuration.md").read_text()
 EXAMPLE = re.findall(r"<!-- example: every key -->\n```yaml\n(.*?)```", PAGE, re.DOTALL)[0]

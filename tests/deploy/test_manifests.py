@@ -3,10 +3,10 @@
 import re
 
 import pytest
-from phalanx.framework.config import parse_config
 from phalanx.model.api.kinds import KINDS, READ_KINDS
 
 from tests.deploy.manifests import DEPLOY, Document, base, kustomization, resources
+from tests.parsed_config import parse_config
 
 Permission = tuple[str, str, str]
 """(group, resource, verb); a resource restricted to a name has the name in parentheses."""

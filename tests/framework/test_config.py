@@ -5,13 +5,15 @@ from itertools import accumulate
 import pytest
 from msgspec import Struct
 from phalanx.framework import registry
-from phalanx.framework.config import ConfigError, PluginConfig, SchedulerConfig, parse_config
+from phalanx.framework.config import ConfigError, PluginConfig, SchedulerConfig
 from phalanx.framework.plugin import GangOrder, Plugin
 from phalanx.framework.profile import DEFAULT_PROFILE
 from phalanx.framework.registry import declared_reads, load_plugins
 from phalanx.framework.retry import BIND_REFUSALS_PER_MINUTE_MAX
 from phalanx.framework.view import SessionView
 from phalanx.model.gangs import Gang
+
+from tests.parsed_config import parse_config
 
 
 class ForeignArguments(Struct, frozen=True, forbid_unknown_fields=True):

@@ -31,6 +31,7 @@ from phalanx.model.snapshot import Snapshot
 from phalanx.service import pod_group_status, queue_status
 from phalanx.service.cluster_state import ClusterState
 from phalanx.service.pod_group_status import GangReport
+from phalanx_simulator.invariants.cache_tables import check_cache
 from structlog.testing import capture_logs
 
 CONFIG: Final = SchedulerConfig()
@@ -187,7 +188,7 @@ class Cluster:
 
     def cycle(self) -> tuple[Snapshot, CycleResult]:
         """Run one cycle and check all invariants that hold for any objects."""
-        self.cache.check_invariants()
+        check_cache(self.cache)
         snapshot = self.cache.snapshot(now=NOW_MS, seed=1, memory=self.memory)
         began = time.process_time()
         result = self._engine.decide(snapshot)
@@ -233,7 +234,7 @@ class Cluster:
             server.lines.clear()
             self.send(kind, event("ERROR", b'{"code":410,"reason":"Expired"}'))
         await self.deliver()
-        self.cache.check_invariants()
+        check_cache(self.cache)
         snapshot = self.cache.snapshot(now=NOW_MS, seed=1, memory=Memory())
         left = (snapshot.gangs, snapshot.nodes, snapshot.claims, snapshot.namespace_labels)
         assert not any(left), left

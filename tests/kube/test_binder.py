@@ -21,11 +21,11 @@ from phalanx.kube.binding import (
     WhenRecorded,
 )
 from phalanx.limits import BIND_ATTEMPTS_MAX
-from phalanx.model.claims import UnboundClaim
 from phalanx.model.decisions import Bind, Certificate, Placement
 from phalanx.model.devices.claims import AwaitedClaim, ClaimGrant
 from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.pods import Device
+from phalanx.model.supplies.volumes.published import UnboundClaim
 
 from tests.kube.faults import FaultyTransport, answer, applied_but_lost, held_until, lost, not_sent
 from tests.kube.reports import Reports

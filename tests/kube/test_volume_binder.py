@@ -15,8 +15,8 @@ from phalanx.kube import volume_binder
 from phalanx.kube.binding import PROVISIONING_FAILED, BindAborted, BindRefused, Bound, LeadershipLost
 from phalanx.kube.client import Patch
 from phalanx.model.api.kinds import KINDS
-from phalanx.model.claims import UnboundClaim
 from phalanx.model.decisions import Bind
+from phalanx.model.supplies.volumes.published import UnboundClaim
 
 from tests.kube.faults import FaultyTransport, answer, applied_but_lost, not_sent
 from tests.kube.test_binder import binding, placement

@@ -7,6 +7,7 @@ from phalanx.cache.events import Applied, Relisted
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import Memory
 from phalanx.model.workloads.known import WORKLOADS
+from phalanx_simulator.invariants.cache_tables import check_cache
 
 
 def gangs_of(*objects: Any) -> list[Gang]:
@@ -14,7 +15,7 @@ def gangs_of(*objects: Any) -> list[Gang]:
     cache = Cache(scheduler_name="phalanx")
     cache.apply_all(Relisted(kind, ()) for kind in WORKLOADS)
     cache.apply_all(Applied(item) for item in objects)
-    cache.check_invariants()
+    check_cache(cache)
     return list(cache.snapshot(now=0, seed=0, memory=Memory()).gangs.values())
 
 

@@ -7,17 +7,12 @@ import pytest
 from phalanx.model.api.kinds import KINDS, WATCHED_KINDS
 from phalanx.model.api.meta import ObjectList, WatchEvent
 from phalanx.model.conversion.cluster_objects import (
-    ClassSource,
     PriorityLevel,
     all_topologies,
-    read_claim,
     read_disruption_budget,
     read_priority_class,
-    read_storage_class,
     read_topology,
-    read_volume,
     resolve,
-    resolve_claim,
 )
 from phalanx.model.conversion.nodes import read_node
 from phalanx.model.conversion.shapes import read_shape
@@ -27,6 +22,13 @@ from phalanx.model.pods import Provisioning, Requirement, Term, VolumeClaim
 from phalanx.model.resources import fits
 from phalanx.model.selectors import node_matches_any
 from phalanx.model.snapshot import DisruptionBudget, Level
+from phalanx.model.supplies.volumes.read import (
+    ClassSource,
+    read_claim,
+    read_storage_class,
+    read_volume,
+    resolve_claim,
+)
 
 from tests.model.written import claim, named, node, pod, written
 

@@ -3,9 +3,9 @@
 from msgspec.structs import replace
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.session import Session
-from phalanx.model.conversion.pod_volumes import read_claims
 from phalanx.model.names import GangId
 from phalanx.model.pods import MountedClaim, Requirement, Term, VolumeClaim
+from phalanx.model.supplies.volumes.read import read_claims
 
 from tests.builders import Scenario
 from tests.model.written import pod

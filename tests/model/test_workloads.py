@@ -20,6 +20,7 @@ from phalanx.model.gangs import GangKind
 from phalanx.model.memory import Memory
 from phalanx.model.reasons import Reason
 from phalanx.model.workloads.known import WORKLOADS
+from phalanx_simulator.invariants.cache_tables import check_cache
 
 from tests.model.gangs_of_workloads import gang_of, gangs_of, minimums
 from tests.model.written import (
@@ -216,7 +217,7 @@ def test_a_pod_without_a_known_owner_waits_and_says_why(events: list[Any], says:
     (problem,) = gang.problems
     assert (problem.reason, str(gang)) == (Reason.WORKLOAD_NOT_FOUND, "team/train")
     assert says in problem.message
-    cache.check_invariants()
+    check_cache(cache)
 
 
 def test_a_pod_that_runs_without_a_known_owner_has_not_started_a_gang() -> None:

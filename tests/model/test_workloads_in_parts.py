@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from phalanx.cache.cache import Cache
 from phalanx.cache.events import Applied, Deleted, Relisted
 from phalanx.deciders.port import new_cache
-from phalanx.framework.config import ConfigError, parse_config
+from phalanx.framework.config import ConfigError
 from phalanx.framework.placeholders import placeholders
 from phalanx.model.api.core import Pod
 from phalanx.model.api.kinds import kind_named
@@ -21,11 +21,13 @@ from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.memory import Memory
 from phalanx.model.reasons import Objection, Reason
 from phalanx.model.workloads.known import WORKLOADS
+from phalanx_simulator.invariants.cache_tables import check_cache
 
 from tests.builders import demands_of
 from tests.examples import holds
 from tests.model.gangs_of_workloads import gang_of, gangs_of, minimums
 from tests.model.written import controlled_by, label, pod, workload
+from tests.parsed_config import parse_config
 
 GPUS = {"nvidia.com/gpu": "8"}
 TEMPLATE = {
@@ -127,11 +129,11 @@ def test_workers_whose_leader_is_deleted_wait_for_the_garbage_collector() -> Non
     cache.apply_all(map(Applied, [lws(), *sets_of_lws(1), *pods_of_lws(1)]))
     assert len(cache.snapshot(now=0, seed=0, memory=Memory()).gangs) == 1
     cache.apply(Deleted("Pod", "team", "lws-0", "uid-team-lws-0"))
-    cache.check_invariants()
+    check_cache(cache)
     (gang,) = cache.snapshot(now=0, seed=0, memory=Memory()).gangs.values()
     assert "Pod team/lws-0" in gang.problems[0].message
     cache.apply(Applied(lws_pod(0, 0)))
-    cache.check_invariants()
+    check_cache(cache)
     (gang,) = cache.snapshot(now=0, seed=0, memory=Memory()).gangs.values()
     assert (gang.problems, len(gang.members)) == ((), 3)
 
@@ -404,7 +406,7 @@ def test_a_kind_of_the_configuration_is_read_without_code() -> None:
     kind = kind_named(*changes.workload_kinds, cache.known_workloads)
     assert kind.path(namespace="a") == "/apis/training.example.com/v1/namespaces/a/trainings"
     cache.apply(Relisted(kind.name, (item,)))
-    cache.check_invariants()
+    check_cache(cache)
     (gang,) = cache.snapshot(now=0, seed=0, memory=Memory()).gangs.values()
     assert (gang.name, minimums(gang), len(gang.members)) == ("t", {"a": 1, "b": 2}, 2)
     cache.apply(Applied(own_kind(paused=True)[0]))

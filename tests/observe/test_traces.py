@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 import pytest
 from phalanx.cli.exits import BadInput
 from phalanx.cli.run import _traces
-from phalanx.framework.config import SchedulerConfig, parse_config
+from phalanx.framework.config import SchedulerConfig
 from phalanx.model.decisions import Bind, Certificate, Placement
 from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.observe import traces as traces_module
@@ -15,6 +15,7 @@ from phalanx.observe.traces import Traces, otlp_exporter
 from phalanx_simulator.embedded import manifests
 
 from tests.observe.collector import Collector, attributes, receiving
+from tests.parsed_config import parse_config
 from tests.service.running import NODES, POD_GROUPS, PODS, running
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
-from phalanx.actions.nodes.resource_projection import projection_for
+from phalanx.actions.nodes.resource_projection import free_amounts, projections_for
 from phalanx.cli.manifests.read import read_manifests
 from phalanx.cli.static_cluster import StaticCluster
 from phalanx.cycle import decide
@@ -21,6 +21,7 @@ from phalanx.model.names import NodeName
 from phalanx.model.pods import Pod
 from phalanx.model.reasons import Reason
 from phalanx.model.resources import capacity_amount, fits
+from phalanx.model.supplies.known import requested
 from phalanx.rules.topology_spread import TopologySpreadRule
 
 from tests.oracle.plugins import Answer, Document, Plugins
@@ -159,8 +160,8 @@ def opinion(objects: Sequence[Document], pod: str, config: SchedulerConfig) -> O
     eligibility = session.eligibility(member)
     rejected = eligibility.rejected
     nodes = session.nodes if session.objection(gang) is None else ()
-    projection = projection_for(session, [member], [1])
-    (asked,), free = projection.asked([member]), projection.free(session)
+    projections = projections_for(session, [member], [1])
+    (asked,), free = requested(projections, [member]), free_amounts(projections, session)
     fitting = [name for name in nodes if name not in rejected and fits(asked, free(name))]
     return Opinion(
         feasible=tuple(name for name in fitting if _is_spread(session, gang, name)),

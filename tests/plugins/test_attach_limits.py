@@ -8,7 +8,7 @@ from phalanx.model.api.kinds import KINDS, STORAGE_KINDS
 from phalanx.model.api.meta import KubeObject
 from phalanx.model.events import Applied, Deleted
 from phalanx.model.names import LABEL_POD_GROUP
-from phalanx.model.supplies.attach_limits import ATTACH_LIMITS
+from phalanx.model.supplies.volumes.attach_limits import ATTACH_LIMITS
 
 from tests.model.written import named, node, pod, pod_group, written
 from tests.plugins.test_claim_users import World

@@ -10,6 +10,7 @@ from phalanx.model.api.core import PersistentVolume, PersistentVolumeClaim
 from phalanx.model.api.meta import KubeObject
 from phalanx.model.events import Applied, Deleted
 from phalanx.model.memory import Memory
+from phalanx_simulator.invariants.cache_tables import check_cache
 
 from tests.model.written import node, pod, written
 
@@ -48,7 +49,7 @@ class World:
         """Names of the placed pods, and the messages of verdicts by name."""
         result = self.engine.decide(self.cache.snapshot(now=0, seed=0, memory=self.memory))
         self.memory = result.memory
-        self.cache.check_invariants()
+        check_cache(self.cache)
         placed = [bind.name for placement in result.placements for bind in placement.binds]
         return placed, {verdict.gang: verdict.message for verdict in result.verdicts}
 

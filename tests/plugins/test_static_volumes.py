@@ -11,6 +11,7 @@ from phalanx.model.api.meta import KubeObject
 from phalanx.model.decisions import CycleResult
 from phalanx.model.events import Applied, Deleted
 from phalanx.model.names import LABEL_POD_GROUP
+from phalanx_simulator.invariants.cache_tables import check_cache
 
 from tests.model.written import named, node, pod, pod_group, written
 from tests.plugins.test_claim_users import World as PlainWorld
@@ -78,7 +79,7 @@ class World(PlainWorld):
     def result(self) -> CycleResult:
         result = self.engine.decide(self.cache.snapshot(now=0, seed=0, memory=self.memory))
         self.memory = result.memory
-        self.cache.check_invariants()
+        check_cache(self.cache)
         assert not result.stats.errors
         return result
 

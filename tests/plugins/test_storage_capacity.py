@@ -6,6 +6,7 @@ import pytest
 from phalanx.model.api.kinds import KINDS, STORAGE_KINDS
 from phalanx.model.api.meta import KubeObject
 from phalanx.model.events import Applied, Deleted
+from phalanx_simulator.invariants.cache_tables import check_cache
 
 from tests.model.written import named, node, pod, written
 from tests.plugins.test_claim_users import MOUNTS, World
@@ -49,7 +50,7 @@ def world(*objects: KubeObject) -> World:
 def node_of(made: World) -> str | None:
     result = made.engine.decide(made.cache.snapshot(now=0, seed=0, memory=made.memory))
     made.memory = result.memory
-    made.cache.check_invariants()
+    check_cache(made.cache)
     return next((bind.node for placement in result.placements for bind in placement.binds), None)
 
 

@@ -17,6 +17,7 @@ from phalanx.observe.ports import StartReports
 from phalanx.service.scheduler import Scheduler, SchedulerDependencies
 from phalanx_simulator.embedded.apiserver.requests import Request
 from phalanx_simulator.embedded.apiserver.server import ApiServer
+from phalanx_simulator.invariants.cache_tables import check_cache
 
 from tests.in_memory_transport import InMemoryTransport
 from tests.kube.faults import FaultyTransport
@@ -121,4 +122,4 @@ async def running(traces: StartReports | None = None) -> AsyncIterator[World]:
     finally:
         world.stop.set()
         await task
-        cache.check_invariants()
+        check_cache(cache)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from phalanx.cli.configuration import parse_checked
 from phalanx.framework import registry
-from phalanx.framework.config import PluginConfig, SchedulerConfig, parse_config
+from phalanx.framework.config import PluginConfig, SchedulerConfig
 from phalanx.framework.plugin import GangOrder, Plugin
 from phalanx.framework.view import SessionView
 from phalanx.model.gangs import Gang
@@ -16,6 +16,7 @@ from phalanx.service.config_reload import ConfigFile, ConfigReload, Reloaded, fi
 from phalanx.service.limits import CONFIG_BYTES_MAX
 
 from tests.manual_clock import EPOCH_MS, ManualClock
+from tests.parsed_config import parse_config
 
 SUCCESSFUL = "phalanx_config_last_reload_successful"
 USED_AT = "phalanx_config_last_reload_success_timestamp_seconds"

@@ -7,11 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 import yaml
-from phalanx.framework.config import SchedulerConfig, parse_config
+from phalanx.framework.config import SchedulerConfig
 from phalanx_controlplane.controlplane import ControlPlane
 
 from tests.crds import api
 from tests.crds.files import definitions
+from tests.parsed_config import parse_config
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "deploy" / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

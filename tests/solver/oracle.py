@@ -5,10 +5,11 @@ from functools import partial
 from itertools import combinations
 
 from phalanx.rules.affinity import PodAffinityRule, PodAntiAffinityRule, PodPairs
+from phalanx.rules.anchors import Anchor, SubgroupAnchor
 from phalanx.rules.budget import Budget
 from phalanx.rules.levels import FewestDomains, SameDomain
 from phalanx.rules.other_topologies import OtherTopologyDomain, OtherTopologyFewest
-from phalanx.rules.problem import Anchor, PlacementProblem, SubgroupAnchor
+from phalanx.rules.problem import PlacementProblem
 from phalanx.rules.subgroups import SubgroupDomain, SubgroupFewest, SubgroupRule, SubgroupSegments
 from phalanx.rules.topology_spread import TopologySpreadRule
 

@@ -7,18 +7,11 @@ from hypothesis import strategies as st
 from msgspec import structs
 from phalanx.model.names import NodeName, ShapeKey
 from phalanx.rules.affinity import AffinityRule, PodAffinityRule, PodAntiAffinityRule
+from phalanx.rules.anchors import NOWHERE, Anchor, SubgroupAnchor
 from phalanx.rules.budget import Budget
 from phalanx.rules.levels import FewestDomains, SameDomain
 from phalanx.rules.other_topologies import OtherTopologyDomain, OtherTopologyFewest
-from phalanx.rules.problem import (
-    NOWHERE,
-    Anchor,
-    NodeClass,
-    PlacementProblem,
-    RoleDemand,
-    Rule,
-    SubgroupAnchor,
-)
+from phalanx.rules.problem import NodeClass, PlacementProblem, RoleDemand, Rule
 from phalanx.rules.subgroups import SubgroupDomain, SubgroupFewest, SubgroupRule, SubgroupSegments
 from phalanx.rules.topology_spread import TopologySpreadRule
 

@@ -2,9 +2,10 @@
 
 import pytest
 from msgspec import structs
+from phalanx.rules.anchors import Anchor
 from phalanx.rules.budget import Budget
 from phalanx.rules.levels import FewestDomains, SameDomain
-from phalanx.rules.problem import Anchor, Assignment, PlacementProblem
+from phalanx.rules.problem import Assignment, PlacementProblem
 from phalanx.solver import engine
 from phalanx.solver.answer import Answer, Placed
 from phalanx.solver.checker import check

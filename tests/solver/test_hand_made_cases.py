@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 from phalanx.model.names import NodeName, ShapeKey
 from phalanx.rules.affinity import PodAntiAffinityRule
+from phalanx.rules.anchors import Anchor
 from phalanx.rules.budget import Budget
 from phalanx.rules.levels import FewestDomains, SameDomain
-from phalanx.rules.problem import Anchor, NodeClass, PlacementProblem, RoleDemand, Rule
+from phalanx.rules.problem import NodeClass, PlacementProblem, RoleDemand, Rule
 from phalanx.solver.answer import Answer, Placed, Unplaceable
 from phalanx.solver.engine import place
 

@@ -11,10 +11,11 @@ from hypothesis import assume, given
 from msgspec import structs
 from phalanx.model.names import NodeName, ShapeKey
 from phalanx.rules.affinity import PodAffinityRule, PodAntiAffinityRule
+from phalanx.rules.anchors import Anchor, SubgroupAnchor
 from phalanx.rules.budget import Budget
 from phalanx.rules.levels import FewestDomains, SameDomain
 from phalanx.rules.other_topologies import OtherTopologyDomain, OtherTopologyFewest
-from phalanx.rules.problem import Anchor, PlacementProblem, Rule, SubgroupAnchor
+from phalanx.rules.problem import PlacementProblem, Rule
 from phalanx.rules.subgroups import SubgroupDomain, SubgroupFewest, SubgroupSegments
 from phalanx.rules.topology_spread import TopologySpreadRule
 from phalanx.solver.answer import Placed, SolveLimits, Unplaceable

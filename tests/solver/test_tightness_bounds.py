@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from phalanx.rules.anchors import Anchor
 from phalanx.rules.levels import FewestDomains
-from phalanx.rules.problem import Anchor, PlacementProblem
+from phalanx.rules.problem import PlacementProblem
 from phalanx.solver.arrays import class_rows, node_table
 from phalanx.solver.single import tightness_bounds as module
 from phalanx.solver.single.scopes import Scope

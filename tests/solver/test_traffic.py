@@ -10,9 +10,10 @@ from msgspec import structs
 from ortools.sat.python import cp_model
 from phalanx.model.names import NodeName
 from phalanx.model.queues import Objective
+from phalanx.rules.anchors import RoleAnchor
 from phalanx.rules.levels import FewestDomains
 from phalanx.rules.problem import Assignment, NodeClass, PlacementProblem, RoleDemand, Rule
-from phalanx.rules.traffic import Flow, RoleAnchor, Traffic
+from phalanx.rules.traffic import Flow, Traffic
 from phalanx.solver.answer import Placed, Unplaceable
 from phalanx.solver.arrays import class_rows, node_table
 from phalanx.solver.counting.constraints import CONSTRAINTS

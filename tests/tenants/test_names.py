@@ -5,7 +5,7 @@ Real verdicts and evictions are checked, and texts with names as any action coul
 
 from phalanx.cache.cache import Cache
 from phalanx.cache.events import Applied
-from phalanx.framework.config import SchedulerConfig, parse_config
+from phalanx.framework.config import SchedulerConfig
 from phalanx.model.decisions import Evict, EvictionReason
 from phalanx.model.gangs import Gang
 from phalanx.model.named_parts import domain, like_node, node, plain, titled, workload
@@ -13,6 +13,7 @@ from phalanx.model.names import GangId, PodUid
 from phalanx.model.reasons import Evidence, Reason, Verdict, in_plain_text
 from phalanx.service.tenant_names import TenantNames
 
+from tests.parsed_config import parse_config
 from tests.tenants.world import World
 
 SECRET = ("secret-ns", "their-gang", "their-pod", "their-node")

@@ -1,7 +1,7 @@
 """Allocate: place each demand in order, as a whole or, if it need not be whole, in part."""
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
-from typing import Final
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -17,14 +17,11 @@ from phalanx.actions.demands.demand import (
 from phalanx.actions.demands.demand_queue import rank_of
 from phalanx.actions.demands.member_choice import start_with_others, substitutes
 from phalanx.actions.enqueue import HELD_DESPITE
-from phalanx.actions.limits import CROWDED_SOLVE_WORK, DECLINED_NODES_MAX
+from phalanx.actions.limits import CROWDED_SOLVE_WORK
 from phalanx.actions.outcome import Failure
 from phalanx.actions.problems.capacity_holders import charged, total_of
-from phalanx.actions.problems.certificates import certified_elsewhere
-from phalanx.actions.problems.device_choices import placed_by_choice
-from phalanx.actions.problems.divided_devices import placed_with_divided_devices
-from phalanx.actions.problems.placement import DemandPlacement, apply_placement, lacks_supply
-from phalanx.actions.problems.pod_assignment import assign_pods
+from phalanx.actions.problems.placement import DemandPlacement, apply_placement
+from phalanx.actions.problems.placer import NOWHERE, Placer, Taken
 from phalanx.actions.problems.problem_builder import KeyedProblem, ProblemBuilder
 from phalanx.actions.queue_gates import QueueGates
 from phalanx.actions.reservations import capacity_holds
@@ -41,8 +38,6 @@ from phalanx.model.pods import Assignments, Pod
 from phalanx.model.resources import NONE, sum_of
 from phalanx.solver.answer import Answer, Placed, Unplaceable
 from phalanx.solver.engine import place
-
-_NOWHERE: Final[frozenset[NodeName]] = frozenset()
 
 
 def execute(cycle: Cycle) -> None:
@@ -98,6 +93,8 @@ class _Attempts:
         }
         """Gangs with nominated capacity that have not been tried yet."""
         self.problems = ProblemBuilder(cycle.session, kept=cycle.class_tables)
+        self._placer = Placer(cycle.session, self.problems, is_noted=True)
+        self._trials = Placer(cycle.session, self.problems)
         self.reservations = Reservations(cycle.session, self.problems, cycle.answers)
         self._refusals = cycle.refusals()
         self._queue_gates = QueueGates(cycle.session)
@@ -178,7 +175,7 @@ class _Attempts:
         self._held_assignments.release_for(demand)
         rest: Demand | None = demand
         avoided = self._node_failures.nodes_to_avoid(demand.gang.id)
-        for avoiding in (avoided, _NOWHERE) if avoided else (_NOWHERE,):
+        for avoiding in (avoided, NOWHERE) if avoided else (NOWHERE,):
             rest = self._place(rest, avoiding) if rest is not None else None
         rest = self._place_instead_of_holders(rest) if rest is not None else None
         if rest is None:
@@ -195,13 +192,18 @@ class _Attempts:
         key = self._choice_key(demand, demand.choice)
         if key in self._known_infeasible:
             return False
-        found = start_with_others(demand, lambda trial: self._solve_beside(trial, _NOWHERE))
-        if found is None:
+        found = start_with_others(demand, self._certified_answer)
+        taken = self._placer.take(*found) if found is not None else None
+        if found is None or taken is None:
             self._known_infeasible.update(() if key is None else (key,))
             return False
-        self._assign(*found)
+        self._assign(found[0], taken)
         self.outcome.with_other_members.add(demand.gang.id)
         return True
+
+    def _certified_answer(self, demand: Demand) -> Placed | None:
+        taken = self._taken(demand)
+        return self._placer.certified(demand, taken).answer if taken is not None else None
 
     def _is_repaired_by_others(self, demand: Demand, rest: Demand) -> bool:
         """Place other members instead of the lost ones that did not fit; return whether they are enough."""
@@ -215,7 +217,7 @@ class _Attempts:
             trial = substitutes(demand, self._placed(choice.members), refused)
             if trial is None:
                 break
-            left = self._place(trial, _NOWHERE)
+            left = self._place(trial)
             self.outcome.with_other_members.add(demand.gang.id)
         return is_enough(self._placed(choice.members), choice.missing, parts)
 
@@ -229,27 +231,14 @@ class _Attempts:
             return None
         return self.problems.key(demand), choice.key
 
-    def _place(self, demand: Demand, avoiding: frozenset[NodeName]) -> Demand | None:
+    def _place(self, demand: Demand, avoiding: frozenset[NodeName] = NOWHERE) -> Demand | None:
         """Place the demand; return what is left of it."""
-        answer = self._solve_beside(demand, avoiding)
-        if answer is None:
-            return demand
-        rest = self._assign(demand, answer)
-        return self._place_elsewhere(demand, avoiding, answer) if rest is demand else rest
+        taken = self._taken(demand, avoiding)
+        return self._assign(demand, taken) if taken is not None else demand
 
-    def _place_elsewhere(
-        self, demand: Demand, avoiding: frozenset[NodeName], declined: Placed
-    ) -> Demand | None:
-        """Place the demand without one of the nodes of an answer with which its claims lack volumes or
-        devices; return what is left of it."""
-        for node in list(dict.fromkeys(each.node for each in declined.assignments))[:DECLINED_NODES_MAX]:
-            answer = self._solve_beside(demand, avoiding | {node})
-            if answer is None:
-                continue
-            rest = self._assign(demand, answer, is_elsewhere=True)
-            if rest is not demand:
-                return rest
-        return demand
+    def _taken(self, demand: Demand, avoiding: frozenset[NodeName] = NOWHERE) -> Taken | None:
+        """The placement that respects the reservations that bind the demand; None if no pod fits."""
+        return self._placer.place(demand, partial(self._solve_beside, demand), avoiding)
 
     def _place_instead_of_holders(self, demand: Demand) -> Demand | None:
         """Place the demand in capacity that is held for gangs which yield to it; return the rest."""
@@ -265,31 +254,24 @@ class _Attempts:
         known, self._known_infeasible = self._known_infeasible, set()
         self._unclaimed = given_up.unclaimed
         given_up.statements.append(self._held_assignments.give_up_devices(given_up.unclaimed))
-        answer = self._solve_beside(demand, _NOWHERE) if key not in known else None
+        taken = self._taken(demand) if key not in known else None
         self._unclaimed = frozenset()
-        if answer is None:
+        if taken is None:
             self._known_infeasible = known | {key}
             given_up.undo()
             return demand
-        rest = self._assign(demand, answer)
+        rest = self._assign(demand, taken)
         self._held_assignments.devices_given_up(given_up.unclaimed)
         self._yielding.hold_rest(given_up)
         self.has_given_up = True
         return rest
 
-    def _assign(self, demand: Demand, answer: Placed, *, is_elsewhere: bool = False) -> Demand | None:
-        """Apply an answer; return what is left of the demand. `is_elsewhere`: it was found without some nodes
-        on which it might be better."""
-        assignments = assign_pods(self._session, demand, answer.assignments)
-        if lacks_supply(self._session, demand, assignments):
-            return demand
-        if is_elsewhere:
-            answer = certified_elsewhere(self.problems, demand, answer)
-        parts = self.problems.parts(demand, assignments)
-        self._apply(DemandPlacement(demand, assignments, answer.certificate, parts))
-        if sum(each.count for each in answer.assignments) == demand.count:
+    def _assign(self, demand: Demand, taken: Taken) -> Demand | None:
+        """Apply a placement; return what is left of the demand."""
+        self._apply(self._placer.placement(demand, taken))
+        if taken.count == demand.count:
             return None
-        return remaining_demand(demand, (pod for _, pods in assignments for pod in pods))
+        return remaining_demand(demand, (pod for _, pods in taken.assignments for pod in pods))
 
     def _blocking_reservations(self, demand: Demand) -> BlockingReservations | None:
         """The reservations without which the demand would fit: those that block it alone, else all."""
@@ -302,30 +284,22 @@ class _Attempts:
         return self._blocked_by[key]
 
     def _find_blocking(self, demand: Demand, bound: Sequence[Reservation]) -> BlockingReservations | None:
-        if self._by_choice(demand, lambda: self._answer(self.problems.build_problem(demand))) is None:
+        def solve(avoiding: frozenset[NodeName]) -> Placed | None:
+            return self._answer(self.problems.build_problem(demand, avoiding=avoiding))
+
+        if self._trials.place(demand, solve) is None:
             return None
         alone = tuple(each for each in bound if len(bound) > 1 and not self._fits_beside(demand, each))
         return BlockingReservations(alone or tuple(bound), free_until=min(each.held_from for each in bound))
 
     def _fits_beside(self, demand: Demand, reserved: Reservation) -> bool:
         keyed = self.reservations.build_problem(
-            demand, (reserved,), avoiding=_NOWHERE, known_infeasible=self._known_infeasible
+            demand, (reserved,), avoiding=NOWHERE, known_infeasible=self._known_infeasible
         )
         return keyed is not None and self._answer(keyed) is not None
 
     def _solve_beside(self, demand: Demand, avoiding: frozenset[NodeName]) -> Placed | None:
-        """The placement that respects the reservations that bind the demand; None if no pod fits."""
-        return placed_with_divided_devices(
-            self._session,
-            demand,
-            lambda: self._by_choice(demand, lambda: self._solve_for_choice(demand, avoiding)),
-            lambda answer: certified_elsewhere(self.problems, demand, answer),
-        )
-
-    def _by_choice(self, demand: Demand, solve: Callable[[], Placed | None]) -> Placed | None:
-        return placed_by_choice(self._session, demand, solve, is_noted=True)
-
-    def _solve_for_choice(self, demand: Demand, avoiding: frozenset[NodeName]) -> Placed | None:
+        """The answer beside the first of the sets of reservations with which some pod fits."""
         for bound in self._alternatives(demand):
             keyed = self._build_problem(demand, bound, avoiding)
             answer = self._answer(keyed) if keyed is not None else None
@@ -414,13 +388,11 @@ class _Attempts:
         demand = self._hold_on(demand, self._held_assignments.hold_again(demand))
         if not demand.batches:
             return demand
-        avoided = self._node_failures.nodes_to_avoid(demand.gang.id)
-        answer = self._solve_beside(demand, avoided)
-        if answer is None and avoided:
-            answer = self._solve_beside(demand, _NOWHERE)
-        if answer is None:
-            return demand
-        return self._hold_on(demand, assign_pods(self._session, demand, answer.assignments))
+        for avoiding in dict.fromkeys((self._node_failures.nodes_to_avoid(demand.gang.id), NOWHERE)):
+            taken = self._trials.place(demand, partial(self._solve_beside, demand), avoiding)
+            if taken is not None:
+                return self._hold_on(demand, taken.assignments)
+        return demand
 
     def _hold_on(self, demand: Demand, assignments: Assignments) -> Demand:
         """Hold capacity on these nodes; return what is left of the demand."""

@@ -16,11 +16,8 @@ from phalanx.actions.preemption.decision import Decision
 from phalanx.actions.preemption.nominations import beyond
 from phalanx.actions.preemption.victims import Victim, usage_of_pods
 from phalanx.actions.problems.capacity_holders import charged
-from phalanx.actions.problems.certificates import certified_elsewhere
-from phalanx.actions.problems.device_choices import placed_by_choice
-from phalanx.actions.problems.divided_devices import placed_with_divided_devices
-from phalanx.actions.problems.placement import DemandPlacement, apply_placement, lacks_supply
-from phalanx.actions.problems.pod_assignment import assign_pods
+from phalanx.actions.problems.placement import DemandPlacement, apply_placement
+from phalanx.actions.problems.placer import Placer
 from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.actions.reservations.reservations import Reservation, binding, hold
 from phalanx.framework.session import Session
@@ -31,8 +28,6 @@ from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.pods import Assignments
 from phalanx.model.reasons import Objection, Reason
 from phalanx.model.resources import NONE, Resources, add
-from phalanx.solver.answer import Placed
-from phalanx.solver.engine import place
 
 
 def give_up(cycle: Cycle, starts: Sequence[Victim], instead: Gang, causes: Mapping[GangId, str]) -> None:
@@ -94,30 +89,17 @@ def _placement(
     session: Session, demand: Demand, others: Sequence[Decision], bound: Sequence[Reservation]
 ) -> DemandPlacement | None:
     """A placement of the whole demand; None if it does not fit."""
-    problems = ProblemBuilder(session)
+    placer = Placer(session, ProblemBuilder(session))
     found: DemandPlacement | None = None
     with session.respecting_nominations(demand.gang), session.statement() as trial:
         hold(bound, trial)
         for each in others:
             _nominate(each, trial)
-        answer = placed_with_divided_devices(
-            session,
-            demand,
-            lambda: placed_by_choice(session, demand, lambda: _placed(problems, demand)),
-            lambda found: certified_elsewhere(problems, demand, found),
-        )
-        if answer is not None and sum(each.count for each in answer.assignments) == demand.count:
-            assignments = assign_pods(session, demand, answer.assignments)
-            if not lacks_supply(session, demand, assignments):
-                parts = problems.parts(demand, assignments)
-                found = DemandPlacement(demand, assignments, answer.certificate, parts)
+        taken = placer.place_whole(demand)
+        if taken is not None:
+            found = placer.placement(demand, taken)
         trial.roll_back()
     return found
-
-
-def _placed(problems: ProblemBuilder, demand: Demand) -> Placed | None:
-    answer = place(problems.build_problem(demand).problem)
-    return answer if isinstance(answer, Placed) else None
 
 
 def _take_back(session: Session, start: Victim) -> None:

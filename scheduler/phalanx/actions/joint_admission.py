@@ -36,8 +36,7 @@ from phalanx.actions.problems.placement import DemandPlacement, apply_placement
 from phalanx.actions.problems.pod_assignment import assign_pods
 from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.framework.session import Session
-from phalanx.framework.statement import DevicesLacking, DoesNotFit, Statement
-from phalanx.framework.volume_supply import VolumesLacking
+from phalanx.framework.statement import DoesNotFit, SharedLacking, Statement
 from phalanx.model.names import GangId, QueueName
 from phalanx.model.queues import Admission, Ordering
 from phalanx.solver.answer import Placed
@@ -129,7 +128,7 @@ class _JointAdmission:
             if rearranged is not None and _gangs(rearranged) != _gangs(placements):
                 outcome.steps[begin:] = self._applied(placements, rearranged, certify_all=not exactly)
                 return True
-        except (DevicesLacking, VolumesLacking):
+        except SharedLacking:
             pass  # The model does not know what claims get in another order.
         except DoesNotFit as error:
             outcome.errors.append(f"{BY}: {error}")
@@ -162,7 +161,7 @@ class _JointAdmission:
                 placement = self._outcome.isolate_errors(again, about=BY) or placement
             try:
                 steps.append((placement, apply_placement(self._session, placement)))
-            except (DoesNotFit, VolumesLacking):
+            except DoesNotFit:
                 _roll_back([statement for _, statement in steps])
                 raise
         return steps
@@ -415,7 +414,7 @@ def _applied_again(session: Session, placements: Sequence[DemandPlacement]) -> l
     for each in placements:
         try:
             made.append(apply_placement(session, each))
-        except (DoesNotFit, VolumesLacking):
+        except DoesNotFit:
             _roll_back(made)
             return None
     return made

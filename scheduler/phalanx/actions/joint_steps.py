@@ -6,8 +6,9 @@ placement passes the check of single placements in the session as it is then, so
 matters: a gang that was placed before stays before those that may need it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from functools import partial
 from typing import Final
 
 from msgspec.structs import replace
@@ -16,12 +17,11 @@ from phalanx.actions.demands.demand import Demand
 from phalanx.actions.limits import JOINT_STEPS_HELPED_MAX, JOINT_STEPS_MAX
 from phalanx.actions.outcome import Outcome
 from phalanx.actions.problems.joint_problem import is_modelled, solver_assignments
-from phalanx.actions.problems.placement import DemandPlacement, apply_placement, lacks_supply
-from phalanx.actions.problems.pod_assignment import assign_pods
+from phalanx.actions.problems.placement import DemandPlacement, apply_placement
+from phalanx.actions.problems.placer import Placer, Taken
 from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.framework.session import Session
 from phalanx.framework.statement import DoesNotFit, Statement
-from phalanx.framework.volume_supply import VolumesLacking
 from phalanx.model.names import GangId, NodeName
 from phalanx.rules.problem import Assignment, NodeClass, PlacementProblem
 from phalanx.solver.answer import Placed
@@ -45,6 +45,7 @@ class JointSteps:
         self._session = session
         self._outcome = outcome
         self._problems = ProblemBuilder(session)
+        self._placer = Placer(session, self._problems)
         self._left = JOINT_STEPS_MAX
 
     def placed_as(
@@ -109,51 +110,61 @@ class JointSteps:
         if not self._left:
             return None
         self._left -= 1
-        nodes = tuple(dict.fromkeys(each.node for each in proposed))
-        problem = self._problems.build_problem(demand, listing=nodes).problem
-        for assignments in self._candidates(problem, proposed, frozenset(nodes)):
-            if not check_assignments(problem, assignments):
-                step = self._applied(demand, problem, assignments)
-                if step is not None:
-                    return step
+        for taken in self._candidates(demand, proposed):
+            step = self._applied(demand, taken) if taken is not None else None
+            if step is not None:
+                return step
         return None
 
-    def _candidates(
-        self, problem: PlacementProblem, proposed: Sequence[Assignment], nodes: frozenset[NodeName]
-    ) -> Iterator[Sequence[Assignment]]:
+    def _candidates(self, demand: Demand, proposed: Sequence[Assignment]) -> Iterator[Taken | None]:
+        """The placement as proposed, then on the nodes of the proposal, then on any nodes."""
+        nodes = tuple(dict.fromkeys(each.node for each in proposed))
         if proposed:
-            yield proposed
-            restricted = replace(problem, classes=tuple(_on_nodes(problem.classes, nodes)))
-            yield from self._solved(restricted)
-        yield from self._solved(problem)
+            problem = self._problems.build_problem(demand, listing=nodes).problem
+            answer = _checked(problem, proposed)
+            yield self._placer.take(demand, answer) if answer is not None else None
+            yield self._placer.place(demand, partial(self._solve, demand, nodes, is_limited=True))
+        yield self._placer.place(demand, partial(self._solve, demand, nodes))
 
-    def _solved(self, problem: PlacementProblem) -> Iterator[Sequence[Assignment]]:
-        """The answer of the heuristics, then that of all methods unless the cycle has tried enough."""
+    def _solve(
+        self,
+        demand: Demand,
+        nodes: tuple[NodeName, ...],
+        avoiding: frozenset[NodeName],
+        *,
+        is_limited: bool = False,
+    ) -> Placed | None:
+        """The answer of the heuristics, else that of all methods unless the cycle has tried enough.
+
+        `is_limited`: on these nodes only.
+        """
+        whole = self._problems.build_problem(demand, avoiding=avoiding, listing=nodes).problem
+        problem = replace(whole, classes=tuple(_on_nodes(whole.classes, nodes))) if is_limited else whole
         for limits in (GREEDY_ONLY, None):
             if limits is None and self._outcome.is_exhausted:
-                return
+                break
             answer = place(problem) if limits is None else place(problem, limits=limits)
             self._outcome.solves[_BY] += limits is None
             if isinstance(answer, Placed):
-                yield answer.assignments
-                return
+                return _checked(whole, answer.assignments)
+        return None
 
-    def _applied(
-        self, demand: Demand, problem: PlacementProblem, assignments: Sequence[Assignment]
-    ) -> tuple[DemandPlacement, Statement] | None:
-        """Place it; None if volumes or devices of the nodes turn out not to be enough."""
-        scorer = Scorer(problem)
-        bound = (_NO_BOUND,) * len(scorer.terms)
-        certificate = certify(scorer, assignments, bound=bound, by=_BY).certificate
-        pods = assign_pods(self._session, demand, assignments)
-        if lacks_supply(self._session, demand, pods):
-            return None
-        parts = self._problems.parts(demand, pods)
-        placement = DemandPlacement(demand, pods, certificate, parts, is_joint=True)
+    def _applied(self, demand: Demand, taken: Taken) -> tuple[DemandPlacement, Statement] | None:
+        """Place it; None if a supply of the nodes turns out not to be enough."""
+        without_bound = replace(taken, is_restricted=False)
+        placement = replace(self._placer.placement(demand, without_bound), is_joint=True)
         try:
             return placement, apply_placement(self._session, placement)
-        except (DoesNotFit, VolumesLacking):
+        except DoesNotFit:
             return None
+
+
+def _checked(problem: PlacementProblem, assignments: Sequence[Assignment]) -> Placed | None:
+    """The assignments with a certificate that no solver has proven; None if they violate a rule."""
+    if check_assignments(problem, assignments):
+        return None
+    scorer = Scorer(problem)
+    return certify(scorer, assignments, bound=(_NO_BOUND,) * len(scorer.terms), by=_BY)
 
 
 def without_needed(placements: Sequence[DemandPlacement], moved: Sequence[int]) -> list[int]:
@@ -185,7 +196,7 @@ def _matched(demand: Demand) -> set[int]:
     return {number for state in states if state is not None for number in state.matched_by}
 
 
-def _on_nodes(classes: Sequence[NodeClass], nodes: frozenset[NodeName]) -> Iterator[NodeClass]:
+def _on_nodes(classes: Sequence[NodeClass], nodes: Collection[NodeName]) -> Iterator[NodeClass]:
     """The classes with only these nodes."""
     for each in classes:
         kept = [place for place, node in enumerate(each.nodes) if node in nodes]

@@ -72,7 +72,6 @@ class Outcome:
         return [failure.demand.gang for failure in self.failures.values() if failure.blocked_by is not None]
 
     def reserved_for_others(self, gang: GangId) -> list[Reservation]:
-        """The reservations of other gangs."""
         return [reservation for reservation in self.reserved if reservation.gang != gang]
 
     def isolate_errors(self, question: Callable[[], T], *, about: str) -> T | None:

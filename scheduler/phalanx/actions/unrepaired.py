@@ -16,8 +16,7 @@ from phalanx.actions.limits import UNREPAIRED_TRIED_MAX
 from phalanx.actions.member_losses import MemberLoss
 from phalanx.actions.outcome import Failure
 from phalanx.actions.preemption.victims import assume_terminated, usage_of_pods
-from phalanx.actions.problems.placement import lacks_supply
-from phalanx.actions.problems.pod_assignment import assign_pods
+from phalanx.actions.problems.placer import Placer
 from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.actions.reservations.reservations import hold
 from phalanx.framework.session import Session
@@ -28,8 +27,6 @@ from phalanx.model.gangs import Gang
 from phalanx.model.memory import LossKind
 from phalanx.model.names import GangId
 from phalanx.model.pods import Pod
-from phalanx.solver.answer import Placed
-from phalanx.solver.engine import place
 
 
 def find(cycle: Cycle) -> list[tuple[MemberLoss, Gang]]:
@@ -85,7 +82,7 @@ class _Trials:
     def __init__(self, cycle: Cycle) -> None:
         self._session = cycle.session
         self._outcome = cycle.outcome
-        self._problems = ProblemBuilder(cycle.session, may_grow=True)
+        self._placer = Placer(cycle.session, ProblemBuilder(cycle.session, may_grow=True))
         self._left = UNREPAIRED_TRIED_MAX
 
     def victims(self, gang: Gang, demand: Demand) -> tuple[Pod, ...]:
@@ -111,19 +108,13 @@ class _Trials:
             hold(self._outcome.reserved_for_others(gang.id), trial)
             assume_terminated(session, trial)
             fits = False
-            if not self._fits(demand):
+            if self._placer.place_whole(demand) is None:
                 used, booked = usage_of_pods(holders, session)
                 trial.assume_ended(queue=gang.queue, used=used, booked=booked, gone=holders)
                 again = demand_of_recreated(gang, pods, session)
-                fits = may_restart(again, session) and self._fits(again)
+                fits = may_restart(again, session) and self._placer.place_whole(again) is not None
             trial.roll_back()
         return fits
-
-    def _fits(self, demand: Demand) -> bool:
-        answer = place(self._problems.build_problem(demand).problem)
-        if not isinstance(answer, Placed) or sum(each.count for each in answer.assignments) < demand.count:
-            return False
-        return not lacks_supply(self._session, demand, assign_pods(self._session, demand, answer.assignments))
 
 
 def _is_known(pod: Pod, gang: Gang, session: Session) -> bool:

@@ -13,15 +13,15 @@ from phalanx.actions.enqueue import verdict_of
 from phalanx.actions.explanations import start_messages
 from phalanx.actions.explanations.diagnoses import Diagnosis
 from phalanx.actions.explanations.explainer import Explainer
+from phalanx.actions.explanations.supply_diagnoses import no_devices, no_division
 from phalanx.actions.explanations.unfit_members import unfit_members
-from phalanx.actions.explanations.volume_diagnoses import no_devices, no_division, no_volumes
 from phalanx.actions.limits import CYCLE_EXPLANATIONS_MAX
 from phalanx.actions.outcome import Failure, Outcome
 from phalanx.framework.session import Session
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import HelpedBy, Refusal
 from phalanx.model.names import GangId, QueueName
-from phalanx.model.reasons import Category, Evidence, Reason, Verdict
+from phalanx.model.reasons import Category, Evidence, Objection, Reason, Verdict
 
 
 def execute(cycle: Cycle) -> None:
@@ -93,9 +93,10 @@ class _Explanations:
         gang, cause = failure.demand.gang, failure.demand.cause
         if failure.objection is not None:
             return Refusal(fingerprint="", verdict=verdict_of(gang, failure.objection))
-        declined = self._session.volume_supply.declined.get(gang.id)
-        if declined is not None:
-            return Refusal(fingerprint="", verdict=verdict_of(gang, no_volumes(declined)))
+        for supply in self._session.supplies:
+            if gang.id in supply.declined:
+                objection = Objection(supply.reason, supply.declined[gang.id], supply.next_step)
+                return Refusal(fingerprint="", verdict=verdict_of(gang, objection))
         if gang.id in self._session.devices.declined:
             return Refusal(fingerprint="", verdict=verdict_of(gang, no_devices()))
         if gang.id in self._session.devices.undivided:

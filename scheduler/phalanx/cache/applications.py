@@ -47,7 +47,6 @@ class ApplicationTable:
         return self._groups.get(key)
 
     def values(self) -> tuple[PodGroup, ...]:
-        """All applications."""
         return tuple(self._groups.values())
 
     def _read(self, key: Key, log: ChangeLog) -> None:
@@ -65,14 +64,6 @@ class ApplicationTable:
         else:
             self._groups[key] = new
         self._changed(key, old, new, log)
-
-    def check(self) -> None:
-        """Assert that each application is what its first pod defines."""
-        assert {key: read_application(self._pods[ages[0][3]]) for key, ages in self._ages.items()} == (
-            self._groups
-        )
-        listed = {uid for ages in self._ages.values() for *_, uid in ages}
-        assert listed == self._pods.keys(), "pods that define applications"
 
 
 def _defined_by(pod: Pod | None) -> Key | None:

@@ -5,7 +5,7 @@ VolumeAttachments name. Each counts once.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from phalanx.cache.events import ChangeLog
@@ -13,11 +13,12 @@ from phalanx.cache.nodes import NodeTable
 from phalanx.cache.table import Key, ObjectStore, Table
 from phalanx.limits import ATTACHED_VOLUMES_MAX
 from phalanx.model.api.storage import CSINode, VolumeAttachment
-from phalanx.model.conversion.csi_nodes import Attachment, read_attachment, read_csi_node
 from phalanx.model.names import NodeName, PodUid
 from phalanx.model.pods import Pod
 from phalanx.model.resources import NONE, Resources
-from phalanx.model.supplies.attach_limits import ATTACH_LIMITS, NodeDrivers
+from phalanx.model.supplies.volumes.attach_limits import ATTACH_LIMITS
+from phalanx.model.supplies.volumes.published import NodeDrivers
+from phalanx.model.supplies.volumes.read_drivers import Attachment, read_attachment, read_csi_node
 
 VolumeId = tuple[str, str]
 """Driver and handle."""
@@ -77,7 +78,7 @@ class AttachedVolumes:
 
     def pod_changed(self, old: Pod | None, new: Pod | None, log: ChangeLog) -> None:
         """A pod was added, changed or removed."""
-        before, after = _mounts(old), _mounts(new)
+        before, after = mounts(old), mounts(new)
         if old is not None and before is not None:
             pods = self._pods[before]
             del pods[old.uid]
@@ -155,24 +156,8 @@ class AttachedVolumes:
         """What nodes use of their limits."""
         return self._used
 
-    def check(self, pods: Iterable[Pod]) -> None:
-        """Assert that what was counted event by event equals what follows from all objects."""
-        mounting: dict[NodeName, dict[PodUid, Pod]] = {}
-        for pod in pods:
-            if (node := _mounts(pod)) is not None:
-                mounting.setdefault(node, {})[pod.uid] = pod
-        assert mounting == self._pods, "the pods with volumes differ from those of all pods"
-        nodes = [NodeName(key[1]) for key in self.csi_nodes.keys()]  # noqa: SIM118
-        usage = {node: amounts for node in nodes if (amounts := self._usage(node))}
-        assert usage == self._used, "usage of attach limits differs from the volumes of nodes"
-        attached = Counter(each.node for each in self.attachments.values())
-        assert attached == {node: len(each) for node, each in self._attached.items()}
-        drivers = [driver for some in self.csi_nodes.values() for driver in some]
-        limiting = Counter(driver.name for driver in drivers if driver.limit is not None)
-        assert limiting == self._limiting, "the drivers with limits differ from those of all nodes"
 
-
-def _mounts(pod: Pod | None) -> NodeName | None:
+def mounts(pod: Pod | None) -> NodeName | None:
     """The node on which the pod uses claims."""
     return pod.node if pod is not None and pod.claims and pod.holds_node else None
 

@@ -31,7 +31,6 @@ from phalanx.cache.pods import PodTable
 from phalanx.cache.table import ObjectStore, key_of, relist
 from phalanx.cache.usage import ForeignUsage
 from phalanx.model.api.kinds import kind_name
-from phalanx.model.claims import UnboundClaim
 from phalanx.model.conversion.pod_groups import owner_of, workload_of
 from phalanx.model.conversion.workload_members import Workload
 from phalanx.model.decisions import Bind, GiveBack
@@ -48,6 +47,7 @@ from phalanx.model.resources import Resources
 from phalanx.model.snapshot import Snapshot
 from phalanx.model.spread_defaults import DefaultConstraint
 from phalanx.model.supplies.known import is_chosen_by_kubelet, pod_usage
+from phalanx.model.supplies.volumes.published import UnboundClaim
 from phalanx.model.workloads.known import KNOWN, WorkloadKinds
 
 
@@ -117,7 +117,6 @@ class Cache:
         self._kinds = self._tables()
 
     def _tables(self) -> Mapping[str, ObjectStore[Any]]:
-        """The tables of objects by kind."""
         return self._devices.tables | {
             "Pod": self._pods,
             "Node": self._nodes,
@@ -141,7 +140,6 @@ class Cache:
     # --- events -------------------------------------------------------------------------------------------
 
     def apply(self, event: Event) -> Changes:
-        """Apply one event, and return what it changed."""
         return self.apply_all((event,))
 
     def apply_all(self, events: Iterable[Event]) -> Changes:
@@ -313,12 +311,10 @@ class Cache:
         return self._pods.get(uid)
 
     def gang(self, gang: GangId) -> Gang | None:
-        """One gang."""
         self._refresh()
         return self._gangs.get(gang)
 
     def gangs(self) -> Mapping[GangId, Gang]:
-        """All gangs by ID."""
         self._refresh()
         return self._gangs.view()
 
@@ -368,7 +364,6 @@ class Cache:
         return tuple(QUEUE_DIALECTS[name] for name in self._cluster_objects.other_queues)
 
     def has_node(self, name: NodeName) -> bool:
-        """Whether the node exists."""
         return name in self._nodes.nodes()
 
     def gang_ids(self) -> tuple[GangId, ...]:
@@ -440,19 +435,6 @@ class Cache:
         if pod is None or pod.deleting or pod.node != bind.node or not self.has_node(bind.node):
             return None
         return self._claims.unbound(pod) if pod.claims else ()
-
-    def check_invariants(self) -> None:
-        """Assert that incrementally updated state equals the state recomputed from all objects."""
-        self._refresh()
-        pods = self._pods.values()
-        self._pods.check()
-        self._nodes.check(pods, self._claims.attached.usage())
-        self._foreign.check(pods)
-        self._nominations.check(pods)
-        self._placed_pods.check(pods)
-        self._gangs.check(pods)
-        self._claims.check(pods)
-        self._devices.check(pods)
 
     def _refresh(self) -> None:
         self._gangs.refresh(

@@ -4,7 +4,7 @@ A state is a digest of the claim in the entry of the pod. When it changes, so do
 gang is tried again.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from hashlib import blake2b
 from typing import Final
 
@@ -42,7 +42,6 @@ class ClaimingPods:
 
     @property
     def do_wait(self) -> bool:
-        """Whether a pod with claims has no node."""
         return bool(self._names)
 
     def is_ours(self, pod: Pod) -> bool:
@@ -81,16 +80,6 @@ class ClaimingPods:
             ]
         )
         return pod if entries == pod.device_claims else replace(pod, device_claims=entries)
-
-    def check(self, pods: Iterable[Pod], find: FindClaim) -> None:
-        """Assert that what is kept follows from these pods."""
-        rebuilt = ClaimingPods(scheduler_name=self._scheduler_name)
-        for pod in pods:
-            rebuilt.replace(pod.uid, pod)
-            assert pod == self.with_states(pod, find), f"states of the claims of pod {pod} differ"
-        assert self._claiming == rebuilt._claiming, "pods with claims differ"
-        assert self._names == rebuilt._names, "names of claims differ"
-        assert self._naming == rebuilt._naming, "pods that name claims differ"
 
 
 def _names(pod: Pod) -> tuple[Key, ...]:

@@ -1,6 +1,6 @@
 """PersistentVolumeClaims: their states, which follow from several kinds of objects, and their pods."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from phalanx.cache.attached_volumes import NO_VOLUME, AttachedVolumes, VolumeId
@@ -10,8 +10,17 @@ from phalanx.cache.table import Key, ObjectStore, Table
 from phalanx.model.api import core
 from phalanx.model.api.kinds import STORAGE_KINDS
 from phalanx.model.api.storage import CSIDriver, CSIStorageCapacity
-from phalanx.model.claims import UnboundClaim
-from phalanx.model.conversion.cluster_objects import (
+from phalanx.model.names import PodUid
+from phalanx.model.pods import MountedClaim, Pod, VolumeClaim
+from phalanx.model.supplies.volumes.published import (
+    ClaimUser,
+    StaticVolume,
+    StorageCapacity,
+    UnboundClaim,
+    in_use,
+    may_be_named,
+)
+from phalanx.model.supplies.volumes.read import (
     ClaimSource,
     ClassSource,
     VolumeSource,
@@ -21,11 +30,12 @@ from phalanx.model.conversion.cluster_objects import (
     read_volume,
     resolve_claim,
 )
-from phalanx.model.conversion.storage import CapacitySource, DriverSource, read_capacity, read_driver
-from phalanx.model.names import PodUid
-from phalanx.model.pods import MountedClaim, Pod, VolumeClaim
-from phalanx.model.snapshot import ClaimUser, StorageCapacity, in_use
-from phalanx.model.static_volumes import StaticVolume, may_be_named
+from phalanx.model.supplies.volumes.read_drivers import (
+    CapacitySource,
+    DriverSource,
+    read_capacity,
+    read_driver,
+)
 
 
 class ClaimTables:
@@ -175,18 +185,17 @@ class ClaimTables:
     def pod_changed(self, old: Pod | None, new: Pod | None, log: ChangeLog) -> None:
         """A pod was added, changed or removed."""
         if old is not None:
-            for claim in _mounted(old):
+            for claim in mounted(old):
                 pods = self._pods[claim.key]
                 del pods[old.uid]
                 if not pods:
                     del self._pods[claim.key]
         if new is not None:
-            for claim in _mounted(new):
+            for claim in mounted(new):
                 self._pods.setdefault(claim.key, {})[new.uid] = new
         self._volumes_decided(old, new, log)
         self.attached.pod_changed(old, new, log)
-        mounted = (*_mounted(old), *_mounted(new))
-        if any(self._is_for_one_pod(claim.key) for claim in mounted):
+        if any(self._is_for_one_pod(claim.key) for claim in (*mounted(old), *mounted(new))):
             self._users = None
             if old is None or new is None or _use(old) != _use(new):
                 log.mark_cluster_changed()
@@ -320,22 +329,6 @@ class ClaimTables:
                 return volume
         return None
 
-    def check(self, pods: Iterable[Pod]) -> None:
-        """Assert that no state remains of deleted claims, and that their pods are those of `pods`."""
-        pods = tuple(pods)
-        self.attached.check(pods)
-        mounting: dict[str, dict[PodUid, Pod]] = {}
-        for pod in pods:
-            for claim in _mounted(pod):
-                mounting.setdefault(claim.key, {})[pod.uid] = pod
-        assert mounting == self._pods, "the pods that mount claims differ from those of all pods"
-        keys = set(self.claims.keys())
-        assert self._resolved.keys() == keys, "state of a deleted claim remains"
-        assert {key for users in self._by_volume.values() for key in users} == keys
-        assert all(self._by_volume.values()), "an empty entry by volume"
-        decided = {(volume, pod.uid) for pod in pods for _, volume in pod.volumes}
-        assert decided == {(volume, uid) for volume, users in self._decided.items() for uid in users}
-
 
 def _only_shrank(old: CapacitySource | None, new: CapacitySource) -> bool:
     """Whether no volume that found no space before can find some now."""
@@ -347,7 +340,6 @@ def _only_shrank(old: CapacitySource | None, new: CapacitySource) -> bool:
 
 
 def _named_by(volume: VolumeSource | None) -> Key | None:
-    """The claim that a volume names."""
     claim = volume.claim if volume is not None else None
     return (claim.namespace, claim.name) if claim is not None else None
 
@@ -365,7 +357,7 @@ def split_key(key: str) -> Key:
     return namespace, name
 
 
-def _mounted(pod: Pod | None) -> tuple[MountedClaim, ...]:
+def mounted(pod: Pod | None) -> tuple[MountedClaim, ...]:
     """The claims of a pod that others may mount too: not those of its ephemeral volumes."""
     if pod is None or not pod.claims or pod.is_finished:
         return ()
@@ -373,4 +365,4 @@ def _mounted(pod: Pod | None) -> tuple[MountedClaim, ...]:
 
 
 def _use(pod: Pod) -> tuple[object, ...]:
-    return pod.holds_node, pod.is_waiting, _mounted(pod)
+    return pod.holds_node, pod.is_waiting, mounted(pod)

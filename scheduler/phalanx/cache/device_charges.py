@@ -130,20 +130,6 @@ class DeviceCharges:
         )
         return first.uid if first is not None else None
 
-    def check(self, pods: Iterable[Pod]) -> None:
-        """Assert that what is kept follows from these pods, and that they have the charges that do."""
-        rebuilt = DeviceCharges(
-            scheduler_name=self._scheduler_name, pod=self._pod, claim=self._claim, classes=self._classes
-        )
-        pods = tuple(pods)
-        for pod in pods:
-            rebuilt.replace(pod.uid, pod)
-        assert self._placed == rebuilt._placed, "placed pods with claims differ"
-        assert self._users == rebuilt._users, "placed pods of claims differ"
-        assert self._charged == rebuilt._charged, "pods that are charged for claims differ"
-        for pod in pods:
-            assert pod.charges == self.of(pod), f"what is charged for pod {pod} differs"
-
 
 def _used_by(pod: Pod) -> tuple[Key, ...]:
     entries = [each for each in pod.device_claims if each.claim and not each.is_special]

@@ -39,14 +39,6 @@ class ClaimUsers:
         """The claims that are held for the pod of this UID: see leftover claims."""
         return self._of_holder.get(uid, ())
 
-    def check(self, claims: Mapping[Key, Claim]) -> None:
-        """Assert that the indices are those of these claims."""
-        rebuilt = ClaimUsers()
-        for key, claim in claims.items():
-            rebuilt.replace(key, None, claim)
-        assert self._of_device == rebuilt._of_device, "users of devices differ"
-        assert self._of_holder == rebuilt._of_holder, "claims that are held for pods differ"
-
 
 def frees(old: Claim | None, new: Claim | None) -> bool:
     """Whether devices are free after this change, or may be when fewer pods than before have ended."""
@@ -111,12 +103,3 @@ class PublishedDevices:
             if each.generation == newest
             for device in with_taints(each, rules).devices
         }
-
-    def check(self, slices: Mapping[Key, Slice]) -> None:
-        """Assert that the devices are those of these slices."""
-        rebuilt = PublishedDevices(self._rules)
-        for key, each in slices.items():
-            rebuilt.replace(key, None, each)
-        assert self._slices == rebuilt._slices, "slices of pools differ"
-        for pool, known in self._known.items():
-            assert known == rebuilt._of(pool), f"the devices of {pool} differ"

@@ -137,7 +137,6 @@ class DeviceTables:
         return ("DeviceClass",) if self._extended.are_sought else ()
 
     def has_claim(self, uid: str) -> bool:
-        """Whether a claim with this UID is known."""
         return uid in self._keys
 
     def with_states(self, pod: Pod) -> Pod:
@@ -389,30 +388,6 @@ class DeviceTables:
             self._held[uid] = None
         else:
             self._held.pop(uid, None)
-
-    def check(self, pods: Iterable[Pod]) -> None:
-        """Assert that what is kept equals what follows from all objects."""
-        pairs = {(claim, pod) for pod, each in self._claims_of.items() for claim in each}
-        known = {(claim, pod) for claim, each in self._assumed.items() for pod in each.pods}
-        assert pairs == known, "claims with assumed allocations differ from those of pods"
-        assert all(self._claims_of.values()), "an empty entry by pod"
-        claims = {key: self.claims.get(key) for key in self.claims.keys()}  # noqa: SIM118
-        shown = {key: self._with_assumed(each) for key, each in claims.items()} | self._special.made
-        assert self._shown == shown, "claims differ"
-        assert {key: uid for uid, keys in self._keys.items() for key in keys} == {
-            key: each.uid for key, each in claims.items() if each is not None
-        }, "UIDs of claims differ"
-        self._users.check(self._shown)
-        slices = {key: self.slices.get(key) for key in self.slices.keys()}  # noqa: SIM118
-        self._published.check({key: each for key, each in slices.items() if each is not None})
-        assert self._unready.keys() == {key for key, each in self._shown.items() if is_unready(each)}
-        held = {uid for each in self._shown.values() for uid in holders(each)}
-        assert self._held.keys() == {uid for uid in held if self._waiting(PodUid(uid)) is not None}
-        pods = tuple(pods)
-        self._pods.check(pods, self._claim_of)
-        self._extended.check(pods, self.classes.by_name())
-        self._charges.check(pods)
-        self._special.check({key: each for key, each in claims.items() if each is not None})
 
 
 def _may_be_charged(pod: Pod) -> bool:

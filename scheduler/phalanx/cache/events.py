@@ -158,7 +158,6 @@ class ChangeLog(Struct):
         self.mark_devices_freed(do_gangs_wait=do_gangs_wait)
 
     def changes(self) -> Changes:
-        """All of them, frozen."""
         if not (self._pods or self._nodes or self._gangs or self._may_unblock or self.devices_freed):
             return NOTHING
         return Changes(

@@ -4,7 +4,7 @@ DeviceClasses are watched from the first pod with claims on, and from the first 
 resource which no node offers: only a class can say that devices satisfy it.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 from msgspec.structs import replace
 
@@ -81,16 +81,6 @@ class ExtendedUse:
 
     def _is_satisfied(self, pod: Pod) -> bool:
         return pod.extended is not None and any(name in self._classes for name in pod.extended.resources)
-
-    def check(self, pods: Iterable[Pod], classes: Mapping[str, DeviceClass]) -> None:
-        """Assert that what is kept follows from these objects."""
-        rebuilt = ExtendedUse(scheduler_name=self._scheduler_name)
-        rebuilt.classes_changed(classes)
-        for pod in pods:
-            rebuilt.replace(pod.uid, pod)
-            assert pod == rebuilt.with_claim(pod), f"the entry for extended resources of pod {pod} differs"
-        assert self._users == rebuilt._users, "pods that request extended resources differ"
-        assert self._classes == rebuilt._classes, "classes of extended resources differ"
 
 
 def _is_entry(each: PodClaim) -> bool:

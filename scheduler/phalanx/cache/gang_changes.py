@@ -26,7 +26,6 @@ def claims(group: PodGroup | None) -> bool | None:
 
 
 def queue_of(group: PodGroup | None) -> str | None:
-    """The queue that it names."""
     return group.spec.queue or None if group is not None else None
 
 

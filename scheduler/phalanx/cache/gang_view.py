@@ -51,7 +51,6 @@ class GangView:
         return self._keys.get(gang)
 
     def get(self, gang: GangId) -> Gang | None:
-        """One gang."""
         return self._by_id.get(gang)
 
     def view(self) -> Mapping[GangId, Gang]:
@@ -89,7 +88,3 @@ class GangView:
             stay = [gang for gang in self._order if gang not in gone]
             self._order = sorted([*stay, *came])
         self._moved = set()
-
-    def check(self) -> None:
-        """Assert that the view is sorted."""
-        assert list(self.view()) == self._order == sorted(self._by_id), "gangs are not sorted"

@@ -1,6 +1,6 @@
 """Gangs: groups pods by their gang key, and rebuilds the gangs whose objects changed."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 from msgspec import structs
 
@@ -422,7 +422,6 @@ class GangTable:
         return self._objects.read(key, tuple(self._pods[key].values()), before, self._rules, classes)
 
     def get(self, gang: GangId) -> Gang | None:
-        """One gang."""
         return self._known.get(gang)
 
     def view(self) -> Mapping[GangId, Gang]:
@@ -430,7 +429,6 @@ class GangTable:
         return self._known.view()
 
     def usage(self) -> Mapping[QueueName, Mapping[NodeName, Resources]]:
-        """Usage per queue and node."""
         return self._usage.view()
 
     def queue_of_group(self, namespace: str, name: str) -> QueueName | None:
@@ -457,38 +455,3 @@ class GangTable:
     def uses_node(self, queue: QueueName, node: NodeName) -> bool:
         """Whether pods that are charged to the queue hold the node."""
         return self._usage.uses(queue, node)
-
-    def check(self, pods: Iterable[Pod]) -> None:
-        """Assert that every pod of ours is in exactly one gang, and that the usage of queues is correct."""
-        pods = tuple(pods)
-        ours = sorted([pod.uid for pod in pods if pod.scheduler_name == self._scheduler_name])
-        members = [pod for gang in self.view().values() for pod in gang.members]
-        assert ours == sorted([pod.uid for pod in members if pod.scheduler_name == self._scheduler_name])
-        self._known.check()
-        assert list(self.view()) == sorted([gang.id for gangs in self._gangs.values() for gang in gangs])
-        assert self._gangs.keys() <= self._pods.keys(), "gangs without candidates"
-        self.workloads.check(
-            (
-                (pod.namespace, controller)
-                for found in self._pods.values()
-                for pod in found.values()
-                if (controller := self._followed(pod)) is not None
-            ),
-            pods,
-        )
-        assert all(self._pods.values()), "an empty entry of candidates"
-        self._applications.check()
-        self._trees.check()
-        moved = [
-            (pod, key)
-            for key, found in self._pods.items()
-            for pod in found.values()
-            if pod.other_groups or pod.dialect == NATIVE.name
-        ]
-        assert all(self._key_of(pod, ChangeLog()) == key for pod, key in moved), "pods of moved PodGroups"
-        parts = {key for found in self._parts.values() for key in found}
-        assert parts == {key for key in self._pods if key.part}, "parts of workloads"
-        recomputed = QueueUsage(scheduler_name=self._scheduler_name)
-        for key, gangs in self._gangs.items():
-            recomputed.replace(key, gangs)
-        assert recomputed.view() == self.usage(), "usage of queues differs from the sum of their gangs"

@@ -191,32 +191,6 @@ class GroupTrees:
                 found.append(Part(group, is_composite=child.dialect == COMPOSITE.name))
         return sorted(found, key=lambda part: (part.group.created, part.group.name, part.is_composite))
 
-    def check(self) -> None:
-        """Assert that the trees are what the objects say."""
-        expected: dict[Key, set[GangKey]] = {}
-        tables = (self._pod_groups.values(), self._composites.values())
-        for dialect, groups in zip(IN_TREES, tables, strict=True):
-            for group in groups:
-                if group.parent:
-                    child = GangKey(GangKind.POD_GROUP, group.namespace, group.name, dialect)
-                    expected.setdefault((group.namespace, group.parent), set()).add(child)
-        assert {key: set(found) for key, found in self._inside.items()} == expected, "groups in groups"
-        placed = {
-            (group.namespace, group.name): self._outermost(group.namespace, group.parent) or _native(group)
-            for group in self._pod_groups.values()
-            if group.parent
-        }
-        assert self._placed == placed, "gangs of PodGroups with a parent"
-        for key, group in self._gangs.items():
-            table = self._composites if key.dialect == COMPOSITE.name else self._pod_groups
-            found = table.get((key.namespace, key.name))
-            assert found is not None, "a gang of a group that is gone"
-            assert group == self._read(key, found), "an old gang of a tree"
-
 
 def _composite(namespace: str, name: str) -> GangKey:
     return GangKey(GangKind.POD_GROUP, namespace, name, COMPOSITE.name)
-
-
-def _native(group: PodGroup) -> GangKey:
-    return GangKey(GangKind.POD_GROUP, group.namespace, group.name, NATIVE.name)

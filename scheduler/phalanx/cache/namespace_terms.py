@@ -147,7 +147,6 @@ def _place_of(pod: Pod) -> _Place:
 
 
 def _written_terms(shape: PodShape) -> Iterator[tuple[str, AffinityTerm]]:
-    """The terms with the field of each."""
     yield from (("spec.affinity.podAffinity", term) for term in shape.affinity)
     yield from (("spec.affinity.podAntiAffinity", term) for term in shape.anti_affinity)
     yield from (("spec.affinity", each.term) for each in shape.preferred_pod_terms)

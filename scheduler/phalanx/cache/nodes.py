@@ -5,7 +5,7 @@ not the node is known.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from msgspec import structs
@@ -22,9 +22,7 @@ from phalanx.model.conversion.nodes import read_node
 from phalanx.model.extended_resources import is_extended
 from phalanx.model.names import NodeName
 from phalanx.model.nodes import READY, Amounts, Node, NodeState, Taint, TaintEffect
-from phalanx.model.pods import Pod
 from phalanx.model.resources import Resources, subtract
-from phalanx.model.supplies.known import pod_usage
 from phalanx.model.supplies.numa.read import NumaReport, read_zones
 
 _encode: Final = Encoder().encode
@@ -81,7 +79,6 @@ class NodeTable:
             self._written.pop(key, None)
 
     def keys(self) -> tuple[Key, ...]:
-        """All known nodes."""
         return self._nodes.keys()
 
     def take(self, node: NodeName, requests: Resources, log: ChangeLog) -> None:
@@ -206,18 +203,6 @@ class NodeTable:
             node = structs.replace(node, numa=published.numa, problems=problems)
         used = self._used[name]
         self._states[name] = NodeState(node=node, used=used, free=subtract(node.allocatable, used))
-
-    def check(self, pods: Iterable[Pod], attached: Mapping[NodeName, Resources]) -> None:
-        """Assert that the usage equals that of `pods`, which are all pods, and of attached volumes."""
-        recomputed: Ledger[NodeName] = Ledger()
-        for node, amounts in attached.items():
-            recomputed.add(node, amounts)
-        for pod in pods:
-            if pod.node is not None and pod.holds_node:
-                recomputed.add(pod.node, pod_usage(pod))
-        assert recomputed.view() == self._used.view(), "usage of nodes differs from the sum of their pods"
-        assert self._written.keys() == set(self._nodes.keys()), "state of a deleted node remains"
-        assert self.view().keys() == {key[1] for key in self._nodes.keys()}  # noqa: SIM118
 
 
 def _relevant_fields(written: core.Node, annotation_keys: tuple[str, ...]) -> tuple[Any, ...]:

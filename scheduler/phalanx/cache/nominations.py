@@ -4,7 +4,7 @@ Their scheduler has evicted others for them, or is about to bind them: `status.n
 summed up per node and priority, since a gang respects only nominations of its own and of higher priorities.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from heapq import nsmallest
 from typing import NamedTuple
 
@@ -72,15 +72,7 @@ class NominationTable:
         return self._view
 
     def on(self, node: NodeName) -> tuple[NominatedPods, ...]:
-        """The nominated pods of one node."""
         return self.view().get(node, ())
-
-    def check(self, pods: Iterable[Pod]) -> None:
-        """Assert that the view equals that of `pods`, which are all pods."""
-        recomputed = NominationTable(scheduler_name=self._scheduler_name, believed=self._believed)
-        for pod in pods:
-            recomputed.replace(None, pod, ChangeLog())
-        assert recomputed.view() == self.view(), "nominated pods differ from those among all pods"
 
     def _mark(self, node: NodeName, log: ChangeLog) -> None:
         self._stale[node] = None

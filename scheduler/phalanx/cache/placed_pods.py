@@ -229,16 +229,6 @@ class PlacedPodIndex:
             if not terminates and affinity_term_matches(term, namespace, dict(labels), {}):
                 yield from self._kinds.pods[kind].nodes.items()
 
-    def check(self, pods: Iterable[Pod]) -> None:
-        """Assert that the counts equal those of `pods`, which are all pods."""
-        pods = tuple(pods)
-        recomputed = PlacedPodIndex(
-            scheduler_name=self._scheduler_name, pods=lambda: pods, gangs_move=self._gangs_move
-        )
-        for pod in pods:
-            recomputed.replace(None, pod, ChangeLog())
-        assert recomputed.view() == self.view(), "counts of placed pods differ from the sum of all pods"
-
     def _move(self, old: Pod | None, new: Pod | None, log: ChangeLog) -> None:
         before, after = self._place(old), self._place(new)
         if before == after:

@@ -63,7 +63,7 @@ class PodTable:
         """A pod was added or modified. A version older than the known one is ignored."""
         pod = self._read(written, classes=self._classes())
         key = (pod.namespace, pod.name)
-        if self._is_late(key, written.metadata.resource_version):
+        if is_late(self._versions, key, written.metadata.resource_version):
             return
         self._make_way(key, pod.uid, log)
         if written.spec.priority is None:
@@ -80,7 +80,6 @@ class PodTable:
             self._remove(known, log)
 
     def keys(self) -> tuple[Key, ...]:
-        """All known pods."""
         return tuple(self._uids)
 
     def assume(self, assumed: Assumed, log: ChangeLog) -> None:
@@ -127,11 +126,6 @@ class PodTable:
         known = self._pods.get(uid)
         if known is not None and (known.namespace, known.name) != key:
             self._remove(uid, log)
-
-    def _is_late(self, key: Key, version: str) -> bool:
-        """Pods also arrive from writes, not only from the watch. Versions are numbers that grow over all
-        pods."""
-        return is_late(self._versions, key, version)
 
     def _put(self, pod: Pod, log: ChangeLog) -> None:
         """Store `pod` as it is in the API, and reapply or end its assumption."""
@@ -197,30 +191,11 @@ class PodTable:
         return self._pods.get(uid)
 
     def named(self, namespace: str, name: str) -> Pod | None:
-        """The pod of this name."""
         uid = self._uids.get((namespace, name))
         return self._pods.get(uid) if uid is not None else None
 
     def values(self) -> tuple[Pod, ...]:
-        """All pods."""
         return tuple(self._pods.values())
-
-    def check(self) -> None:
-        """Assert that the indices are consistent and that no assumption is left over."""
-        assert {
-            key: pod.uid for pod in self._pods.values() for key in [(pod.namespace, pod.name)]
-        } == self._uids
-        assert self._versions.keys() <= self._uids.keys(), "versions of deleted pods remain"
-        assert self._without_priority.keys() <= self._pods.keys(), "manifests of deleted pods remain"
-        assert self._awaiting == {pod.uid for pod in self._pods.values() if pod.awaits_devices}
-        assert self._holds == {
-            pod.uid: pod.bind_backoff for pod in self._pods.values() if pod.bind_backoff is not None
-        }
-        assert {uid: structs.replace(each, grants=()) for uid, each in self._assumed.items()} == {
-            pod.uid: Assumed(pod.uid, pod.node, pod.device, pod.charged_queue or "", pod.volumes)
-            for pod in self._pods.values()
-            if pod.assumed and pod.node is not None
-        }
 
 
 def _unassumed(pod: Pod) -> Pod:

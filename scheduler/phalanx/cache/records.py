@@ -20,7 +20,6 @@ class RecordTable:
         """Of the ConfigMap that was applied."""
 
     def get(self, gang: GangId) -> GangRecord | None:
-        """The record of a gang."""
         return self._records.get(gang)
 
     def note(self, event: Recorded, log: ChangeLog) -> None:

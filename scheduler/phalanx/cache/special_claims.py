@@ -71,13 +71,3 @@ class SpecialClaims:
         if key is not None:
             del self.made[key]
         return key
-
-    def check(self, claims: Mapping[Key, Claim]) -> None:
-        """Assert that what is kept follows from these claims."""
-        rebuilt = SpecialClaims()
-        for key, claim in claims.items():
-            rebuilt.replace(key, None, claim)
-        assert {uid: set(keys) for uid, keys in self._real.items()} == {
-            uid: set(keys) for uid, keys in rebuilt._real.items()
-        }, "claims for extended resources differ"
-        assert self.made.keys() == set(self._keys.values()), "decided claims for extended resources differ"

@@ -97,11 +97,9 @@ class Table(Generic[W, D]):
         return tuple(self._entries)
 
     def get(self, key: Key) -> D | None:
-        """The object with this key."""
         return self._entries.get(key)
 
     def values(self) -> tuple[D, ...]:
-        """All objects."""
         return tuple(self._entries.values())
 
     def by_name(self) -> Mapping[str, D]:

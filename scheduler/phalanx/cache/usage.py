@@ -38,7 +38,6 @@ class Ledger(Generic[K]):
         return len(self._used)
 
     def add(self, key: K, amounts: Resources) -> None:
-        """Add amounts."""
         before = self._used.get(key, NONE)
         used, is_above = dict(before), key in self._capped
         for name, amount in amounts.items():
@@ -184,14 +183,6 @@ class ForeignUsage:
     def terminating(self) -> tuple[str, ...]:
         """The owners all of whose pods are being deleted, sorted."""
         return tuple(sorted(owner for owner in self._deleting if owner not in self._staying))
-
-    def check(self, pods: Iterable[Pod]) -> None:
-        """Assert that the usage equals that of `pods`, which are all pods."""
-        recomputed = ForeignUsage(scheduler_name=self._scheduler_name)
-        for pod in pods:
-            recomputed.replace(None, pod)
-        assert recomputed.view() == self.view(), "foreign usage differs from the sum of its pods"
-        assert recomputed.terminating() == self.terminating(), "foreign pods that are being deleted differ"
 
     def _count(self, pod: Pod, owner: str, change: int) -> None:
         counts = self._deleting if pod.deleting else self._staying

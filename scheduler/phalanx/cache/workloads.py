@@ -4,7 +4,7 @@ A chain of controllers is followed once for all pods of a controller, and again 
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Final
 
@@ -24,24 +24,23 @@ from phalanx.model.pods import Controller, Pod
 from phalanx.model.reasons import Objection, Reason
 from phalanx.model.workloads.known import POD, WorkloadKinds
 
-_OwnerId = tuple[str, str]
+OwnerId = tuple[str, str]
 """Namespace and UID of a controller of pods."""
 
 _NONE: Final[Mapping[PodUid, Pod]] = {}
 
 
-class _ForeignMembers:
+class ForeignMembers:
     """Pods that name another scheduler, by controller: a role whose pods these are is not waited for."""
 
     def __init__(self, scheduler_name: str) -> None:
         self._scheduler_name = scheduler_name
-        self._pods: dict[_OwnerId, dict[PodUid, Pod]] = {}
+        self._pods: dict[OwnerId, dict[PodUid, Pod]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._pods)
 
-    def of(self, owner: _OwnerId) -> Mapping[PodUid, Pod]:
-        """The pods of a controller."""
+    def of(self, owner: OwnerId) -> Mapping[PodUid, Pod]:
         return self._pods.get(owner, _NONE)
 
     def replace(self, old: Pod | None, new: Pod | None) -> list[tuple[str, Controller]]:
@@ -69,15 +68,6 @@ class _ForeignMembers:
         if pod is None or pod.controller is None or self._is_ours(pod):
             return None
         return pod.controller if gang_key(pod).kind is GangKind.WORKLOAD else None
-
-    def check(self, pods: Iterable[Pod]) -> None:
-        """Assert that these are the pods of other schedulers among all pods."""
-        expected = {
-            ((pod.namespace, controller.uid), pod.uid)
-            for pod in pods
-            if (controller := self._controller(pod)) is not None
-        }
-        assert expected == {(owner, uid) for owner, found in self._pods.items() for uid in found}, "foreign"
 
 
 _NOT_YET: Final = "not listed yet"
@@ -127,10 +117,10 @@ class WorkloadTable:
         self._changed = changed
         self._pod = pod
         self._by_uid: dict[str, Workload] = {}
-        self._chains: dict[_OwnerId, _Chain] = {}
-        self._through: dict[str, dict[_OwnerId, None]] = {}
+        self._chains: dict[OwnerId, _Chain] = {}
+        self._through: dict[str, dict[OwnerId, None]] = {}
         self._not_listed: dict[str, str] = dict.fromkeys(kinds.by_name, _NOT_YET)
-        self._foreign = _ForeignMembers(scheduler_name)
+        self._foreign = ForeignMembers(scheduler_name)
         self._owned: dict[str, dict[str, None]] = {}
         """UIDs of workloads by the UID of their controller."""
 
@@ -225,7 +215,7 @@ class WorkloadTable:
         if new is not None and new.owner is not None:
             self._owned.setdefault(new.owner.uid, {})[uid] = None
 
-    def _follow_again(self, owner: _OwnerId, log: ChangeLog) -> _Chain:
+    def _follow_again(self, owner: OwnerId, log: ChangeLog) -> _Chain:
         before = self._chains[owner]
         chain = self._follow(owner[0], before.controller, log)
         chain.pods = before.pods
@@ -284,7 +274,7 @@ class WorkloadTable:
         for uid in chain.passes:
             self._through.setdefault(uid, {})[owner] = None
 
-    def _drop(self, owner: _OwnerId) -> None:
+    def _drop(self, owner: OwnerId) -> None:
         for uid in self._chains.pop(owner).passes:
             through = self._through[uid]
             del through[owner]
@@ -299,7 +289,6 @@ class WorkloadTable:
         return tuple(dict.fromkeys(kind for chain in self._chains.values() for kind in chain.kinds))
 
     def get(self, key: GangKey) -> Workload | None:
-        """The workload of a gang, if it is known."""
         found = self._by_uid.get(key.name)
         if found is None or (found.kind, found.group.namespace) != (key.dialect, key.namespace):
             return None
@@ -346,7 +335,6 @@ class WorkloadTable:
         return frozenset(owned)
 
     def of_uid(self, uid: str) -> Workload | None:
-        """The workload with this UID, if it is known."""
         return self._by_uid.get(uid)
 
     def root(self, namespace: str, controller: Controller) -> Controller:
@@ -369,21 +357,3 @@ class WorkloadTable:
             message = f"{what} with the UID {root.uid} does not exist"
             step = f"Delete the pod: only a {kind.api_name} that exists can complete the gang"
         return Objection(Reason.WORKLOAD_NOT_FOUND, message, step)
-
-    def check(self, owners: Iterator[tuple[str, Controller]], pods: Iterable[Pod]) -> None:
-        """Assert that there is one chain per controller of these pods of ours, and no other, each as it is
-        now. `pods`: those of all schedulers."""
-        self._foreign.check(pods)
-        counts: dict[_OwnerId, int] = {}
-        for namespace, controller in owners:
-            owner = (namespace, controller.uid)
-            counts[owner] = counts.get(owner, 0) + 1
-        assert {owner: chain.pods for owner, chain in self._chains.items()} == counts, "chains of controllers"
-        for owner, chain in self._chains.items():
-            assert chain.key == self._follow(owner[0], chain.controller, ChangeLog()).key, "an old chain"
-        through = {(uid, owner) for uid, owners in self._through.items() for owner in owners}
-        assert through == {(uid, owner) for owner, chain in self._chains.items() for uid in chain.passes}
-        known = [each for table in self.tables.values() for each in table.values()]
-        owned = {(each.owner.uid, each.group.uid) for each in known if each.owner is not None}
-        assert owned == {(owner, uid) for owner, uids in self._owned.items() for uid in uids}, "owners"
-        assert self._by_uid == {each.group.uid: each for each in known}, "workloads by UID"

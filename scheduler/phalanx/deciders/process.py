@@ -111,7 +111,6 @@ class ProcessDecider:
 
     @property
     def pid(self) -> int:
-        """The ID of the decider process."""
         return self._process.pid or 0
 
     def feed(self, events: tuple[Event, ...]) -> None:

@@ -15,8 +15,6 @@ from phalanx.model.resources import NONE, Resources, scale
 
 
 class ClaimCharges:
-    """The charges of one session."""
-
     def __init__(self, devices: ClusterDevices, state: DeviceState, gangs: Collection[Gang]) -> None:
         """`gangs` are all of the snapshot."""
         self._devices = devices

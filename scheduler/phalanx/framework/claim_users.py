@@ -15,8 +15,6 @@ from phalanx.model.pods import Pod, PodClaim
 
 
 class ClaimUsers:
-    """The users of the claims of one snapshot."""
-
     def __init__(self, gangs: Collection[Gang]) -> None:
         """`gangs` are all of the snapshot."""
         self._gangs = gangs

@@ -29,7 +29,6 @@ class ClaimingPods(Struct, frozen=True):
 
     @property
     def specs(self) -> list[ClaimSpec]:
-        """What the claims ask for."""
         return [claim.spec for own in self.claims for claim in own]
 
     def in_order(self, places: Sequence[int]) -> "ClaimingPods":
@@ -80,7 +79,6 @@ def in_order(
 
 
 def devices_granted(granted: Granted) -> frozenset[DeviceUse]:
-    """The devices of all grants."""
     return devices_of([each.allocation for some in granted.values() for each in some if each.allocation])
 
 

@@ -111,12 +111,10 @@ class ToleranceConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="c
 
     @property
     def breaker_window_ms(self) -> int:
-        """The window in milliseconds."""
         return self.breaker_window_seconds * 1000
 
     @property
     def failure_half_life_ms(self) -> int:
-        """The half-life in milliseconds."""
         return self.failure_half_life_minutes * 60_000
 
 
@@ -162,12 +160,10 @@ class ConsolidationConfig(Struct, frozen=True, forbid_unknown_fields=True, renam
 
     @property
     def rest_ms(self) -> int:
-        """The rest in milliseconds."""
         return self.rest_minutes * 60_000
 
     @property
     def interval_ms(self) -> int:
-        """The interval in milliseconds."""
         return self.interval_seconds * 1000
 
 
@@ -224,17 +220,6 @@ class SchedulerConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="c
     tracing: TracingConfig = TracingConfig()
     seed: int = 0
     """Seed of the solver. Equal clusters and equal seeds give equal decisions."""
-
-
-def parse_config(text: str) -> SchedulerConfig:
-    """Parse YAML text; an empty text means all defaults. Raises ConfigError for the first error.
-
-    The registry checks the names and the arguments of plugins.
-    """
-    config = convert(load_settings(text))
-    for error in config_errors(config):
-        raise error
-    return config
 
 
 def load_settings(text: str) -> Any:

@@ -152,9 +152,9 @@ def kind_resource(kinds: PlainKinds, place: int) -> str:
     return f"{DEVICE_SLOT}of kinds {kinds.names[place]}"
 
 
-def is_about_devices(rule: Rule | None) -> bool:
+def is_about_devices(rule: Rule) -> bool:
     """Whether the rule bounds devices that several nodes can use."""
-    return isinstance(rule, Budget) and any(name.startswith(DEVICE_SLOT) for name in rule.remaining)
+    return any(name.startswith(DEVICE_SLOT) for name in rule.limited)
 
 
 def _requests(claims: Sequence[ClaimSpec]) -> dict[Request, None]:

@@ -277,7 +277,6 @@ class Hooks:
 
     @cached_property
     def _eviction_policies(self) -> list[tuple[Plugin, EvictionPolicy]]:
-        """The policies of the plugins that have one."""
         found = [
             (plugin, self._ask(plugin, "eviction_policy", NoEvictions(view), view))
             for plugin, view in self._with("eviction_policy")
@@ -341,7 +340,6 @@ class Hooks:
         return found
 
     def pod_eviction_limits(self) -> list[PodEvictionLimit]:
-        """The limits of all plugins on evictions of pods."""
         return [limit for limits in self._ask_policies("pod_limits", self._no_pod) for limit in limits]
 
     def _no_pod(self, message: str) -> tuple[PodEvictionLimit, ...]:

@@ -29,7 +29,6 @@ def granted_to_lost(devices: SessionDevices, assignments: Assignments) -> Iterat
 
 
 def held_by(hold: CapacityHold, devices: SessionDevices) -> Places:
-    """The devices of one hold."""
     nodes = [(node, pod.uid) for node, pods in hold.assignments for pod in pods if pod.uid in hold.claimed]
     return by_place(((node, hold.claimed[pod]) for node, pod in nodes), devices)
 

@@ -166,7 +166,6 @@ class MemberRecords:
 
     @cached_property
     def _on_nodes(self) -> frozenset[PodUid]:
-        """All pods that are on nodes."""
         gangs = self._snapshot.gangs.values()
         return frozenset(pod.uid for gang in gangs for pod in gang.members if pod.counts_for_gang)
 

@@ -146,7 +146,6 @@ def is_enough(pods: Sequence[Pod], missing: MissingMembers, parts: Sequence[Subg
 def missing_besides(
     pods: Sequence[Pod], missing: MissingMembers, parts: Sequence[SubgroupSpec]
 ) -> MissingMembers:
-    """What is missing if these pods are there."""
     roles, subgroups, around = dict(missing.roles), dict(missing.subgroups), ancestor_chains(parts)
     for pod in pods:
         roles[pod.role] = roles.get(pod.role, 0) - 1

@@ -22,7 +22,7 @@ as in kube-scheduler: the first delay doubles with each failure, up to a maximum
 the same rules for users, with keys and defaults; a test compares the two.
 
 Invariant L8 of the simulator (`phalanx_simulator/invariants/processes.py`) bounds the bind back-off: at most
-BIND_REFUSALS_PER_MINUTE_MAX binds of one pod are refused in a minute. `parse_config` rejects a configuration
+BIND_REFUSALS_PER_MINUTE_MAX binds of one pod are refused in a minute. `config_errors` rejects a configuration
 that would exceed it.
 """
 
@@ -270,7 +270,6 @@ def fingerprint(gang: Gang, cause: str) -> str:
 
 
 def digest_of_key(key: Sequence[object]) -> str:
-    """A digest of a retry key."""
     return _digest(msgspec.json.encode(key, order="deterministic"))
 
 

@@ -221,7 +221,6 @@ def observed(gangs: Iterable[Gang]) -> dict[Kind, Expected]:
 
 
 def kind_of(gang: Gang) -> Kind:
-    """The kind of a gang."""
     owner = gang.members[0].controller if gang.kind is GangKind.POD else None
     name = _stem(owner.name if owner is not None else gang.name)
     return (gang.kind, gang.namespace, gang.queue, name, gang.min_member)

@@ -78,5 +78,4 @@ class RunningSums:
         self._sums = {purpose: each for purpose, each in list(self._sums.items()) if purpose in used}
 
     def total(self, purpose: Hashable, parts: Mapping[K, Resources]) -> dict[str, int]:
-        """The sum of all parts."""
         return dict(sorted(sum_of(self.by_kind(purpose, parts).values()).items()))

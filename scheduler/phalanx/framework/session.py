@@ -1,6 +1,6 @@
 """The session: the state of one cycle. Actions change it through statements and `refuse` only."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property
 from types import MappingProxyType
@@ -35,23 +35,25 @@ from phalanx.framework.session_cache import SessionCache
 from phalanx.framework.session_devices import SessionDevices
 from phalanx.framework.statement import Statement
 from phalanx.framework.states import GangState, PodState, check_gang_transition, first_state
-from phalanx.framework.volume_classes import VolumeClasses
-from phalanx.framework.volume_supply import VolumeSupply
 from phalanx.model.charges import total_charges
 from phalanx.model.decisions import Evict, Placement
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import Memory
 from phalanx.model.names import GangId, NodeName, PodUid, QueueName, ShapeKey
 from phalanx.model.nodes import Node, NodeState
-from phalanx.model.pods import Pod, VolumeClaim, without_affinity_state
+from phalanx.model.pods import Pod, PodShape, without_affinity_state
 from phalanx.model.queues import PastUsage
 from phalanx.model.reasons import Evidence, Objection, Verdict
 from phalanx.model.resources import NONE, Resources, add, fits, how_many_fit, largest, subtract
-from phalanx.model.snapshot import ClaimUser, DisruptionBudget, Snapshot, StorageCapacity
-from phalanx.model.supplies.attach_limits import NodeDrivers
+from phalanx.model.snapshot import DisruptionBudget, Snapshot
+from phalanx.model.supplies.known import joined, offered_amounts
+from phalanx.model.supplies.supply import Projection, SessionSupply
+from phalanx.rules.budget import Budget
+from phalanx.rules.problem import Rule
 
 K = TypeVar("K", bound=str)
 V = TypeVar("V")
+S = TypeVar("S", bound=SessionSupply)
 
 
 class Session:
@@ -81,10 +83,10 @@ class Session:
         self.hooks = Hooks(plugins, self, lambda name: _WithoutTime(self, name), overriders)
         check_annotations(snapshot, self.hooks.reads)
         self._pod_classes = PodClasses(self.hooks.reads)
-        self._volume_classes = VolumeClasses(snapshot)
         self._changes = Changes()
         self.nodes: Mapping[NodeName, NodeState] = MappingProxyType(_in_order(snapshot.nodes))
         """Sorted by name, so that no decision depends on the order of events."""
+        self.supplies = joined(snapshot, self.nodes, self._changes)
         self.devices = SessionDevices(
             snapshot, self._cache.devices, self._changes.devices, self.nodes, self._pod_capacity
         )
@@ -119,8 +121,8 @@ class Session:
         """Inputs of answers besides capacity, gangs and queues; refusals hold while it is unchanged."""
 
     def _with_classes(self, gangs: Mapping[GangId, Gang]) -> Mapping[GangId, Gang]:
-        if self._volume_classes.are_needed:
-            gangs = {name: self._volume_classes.with_volumes(gang) for name, gang in gangs.items()}
+        for supply in self.supplies:
+            gangs = {name: supply.with_needs(gang) for name, gang in gangs.items()}
         if self.snapshot.devices.are_claimed:
             gangs = {name: self.devices.needs.with_needs(gang) for name, gang in gangs.items()}
         if self.hooks.reads.extends_shapes:
@@ -177,34 +179,32 @@ class Session:
         """The memory of the last cycle."""
         return self.snapshot.memory
 
-    @property
-    def claims(self) -> Mapping[str, VolumeClaim]:
-        """PersistentVolumeClaims by "namespace/name"."""
-        return self.snapshot.claims
+    def supply(self, kind: type[S]) -> S | None:
+        """The supply of this kind; None if no pod can need it."""
+        return next((supply for supply in self.supplies if isinstance(supply, kind)), None)
 
-    @property
-    def claim_users(self) -> Mapping[str, tuple[ClaimUser, ...]]:
-        """By claim that only one pod may use: the pods that mount it, first the one that may."""
-        return self.snapshot.claim_users
+    def supply_of(self, rule: Rule) -> SessionSupply | None:
+        """The supply that the rule bounds, if it is one that the session knows."""
+        return next((supply for supply in self.supplies if supply.has_some(rule.limited)), None)
 
-    @property
-    def storage_capacities(self) -> Mapping[str, tuple[StorageCapacity, ...]]:
-        """What storage drivers have left, by StorageClass."""
-        return self.snapshot.storage_capacities
+    def supply_budgets(self, gang: Gang) -> tuple[Rule, ...]:
+        """What several nodes have together now of the supplies that the session knows."""
+        shapes = [pod.shape for pod in gang.members] if self.supplies else ()
+        return tuple(
+            [
+                Budget(amounts.name, remaining=amounts.remaining, nodes=amounts.nodes)
+                for supply in self.supplies
+                for amounts in supply.shared(shapes)
+            ]
+        )
 
-    @property
-    def csi_nodes(self) -> Mapping[str, NodeDrivers]:
-        """The storage drivers that are installed, by node."""
-        return self.snapshot.csi_nodes
-
-    @cached_property
-    def volume_supply(self) -> VolumeSupply:
-        """What is left of volumes that exist already, and of space for new ones."""
-        return VolumeSupply(self.snapshot, self.nodes, self._changes)
+    def projections(self, shapes: Sequence[PodShape]) -> tuple[Projection, ...]:
+        """What nodes have of the supplies that these pods use, without parts of nodes and devices."""
+        found = [supply.project(shapes) for supply in self.supplies]
+        return (*offered_amounts(shapes), *[projection for projection in found if projection is not None])
 
     @property
     def namespace_labels(self) -> Mapping[str, Mapping[str, str]]:
-        """The labels of every namespace."""
         return self.snapshot.namespace_labels
 
     @property
@@ -305,11 +305,9 @@ class Session:
         return self._respected
 
     def pod_state(self, pod: Pod) -> PodState:
-        """The state of a pod now."""
         return self._changes.pods.get(pod.uid) or first_state(pod)
 
     def gang_state(self, gang: Gang) -> GangState:
-        """The state of the gang in this cycle."""
         return self._changes.gangs.get(gang.id, GangState.UNTRIED)
 
     def assigned_nodes(self, gang: Gang) -> tuple[NodeName, ...]:
@@ -318,7 +316,9 @@ class Session:
 
     def eligibility(self, pod: Pod) -> Eligibility:
         """The eligibility of all nodes for pods of this shape now."""
-        pod = self._volume_classes.pod_with_volumes(self.devices.needs.pod_with_need(pod))
+        pod = self.devices.needs.pod_with_need(pod)
+        for supply in self.supplies:
+            pod = supply.pod_with_needs(pod)
         pod = self._pod_classes.pod_with_fields(pod)
         key, version = pod.shape.key, self.eligibility_version(pod)
         known = self._eligibility.get(key)

@@ -33,7 +33,6 @@ class SettledGangs(Generic[Made]):
         return known[1]
 
     def keep(self, gang: Gang, made: Made) -> None:
-        """Keep what a session made of the gang."""
         if len(self._now) > 2 * len(self._before) + _FEW:
             self._before, self._now = self._now, {}
         self._now[gang.id] = (gang, made)

@@ -29,7 +29,7 @@ from phalanx.model.nodes import NodeState
 from phalanx.model.pods import Assignments, Device, Pod
 from phalanx.model.resources import NONE, Resources, add, scale, subtract
 from phalanx.model.supplies.known import offered_of, total_usage
-from phalanx.model.supplies.supply import NO_PARTS, Parts, PartsLacking
+from phalanx.model.supplies.supply import NO_PARTS, Parts, PartsLacking, SessionSupply, SupplyLacking
 
 _NO_CLAIMS: Final[Granted] = {}
 _NO_LABELS: Final[Mapping[str, str]] = {}
@@ -43,14 +43,9 @@ class DoesNotFit(Exception):
     """A placement would over-commit a node or violate anti-affinity: an error of what computed it."""
 
 
-class DevicesLacking(DoesNotFit):
-    """Claims cannot all have devices on their nodes. No error if others took devices in another order."""
-
-
-class _Supply(Protocol):
-    """What is left of volumes that exist already."""
-
-    def choose(self, assignments: Assignments) -> Mapping[PodUid, tuple[tuple[str, str], ...]]: ...
+class SharedLacking(DoesNotFit):
+    """What several nodes share does not suffice, or claims cannot all have devices on their nodes. No error
+    if others took it in another order."""
 
 
 class _Session(Protocol):
@@ -61,10 +56,8 @@ class _Session(Protocol):
     facts: NodeFacts
     affinity_index: AffinityIndex | None
     devices: SessionDevices
+    supplies: tuple[SessionSupply, ...]
     cycle: int
-
-    @property
-    def volume_supply(self) -> _Supply: ...
 
     def free(self, node: NodeName) -> Resources: ...
     def free_despite_nominations(self, node: NodeName) -> Resources: ...
@@ -108,24 +101,25 @@ class Statement:
         node_labels: Mapping[NodeName, Mapping[str, str]] = _NO_NODE_LABELS,
         parts: Parts = NO_PARTS,
     ) -> None:
-        """Assign pods of the gang to nodes and to parts of them (to these, else the best), and claims to
-        volumes that exist already.
+        """Assign pods of the gang to nodes and to parts of them (to these, else the best).
 
-        Raises DoesNotFit, IllegalTransition, or VolumesLacking.
+        Raises DoesNotFit or IllegalTransition.
         """
         self._move_gang(gang, GangState.PLACED)
         binds: list[Bind] = []
-        has_volumes = any(pod.claims for _, pods in assignments for pod in pods)
-        volumes = self._session.volume_supply.choose(assignments) if has_volumes else {}
         parts = self._take(gang, assignments, parts)
         granted = self._allocate_claims(assignments)
         for node, pods in assignments:
             for pod in pods:
                 self._move_pod(pod, PodState.ALLOCATED)
                 part = parts.get(pod.uid) if parts else None
-                chosen = volumes.get(pod.uid, ()) if volumes else ()
                 grants = granted.get(pod.uid, ())
-                binds.append(Bind(pod.uid, pod.namespace, pod.name, node, part, chosen, grants))
+                binds.append(Bind(pod.uid, pod.namespace, pod.name, node, part, grants=grants))
+        try:
+            for supply in self._session.supplies:
+                binds = supply.complete(binds, assignments)
+        except SupplyLacking as lacking:
+            raise SharedLacking(str(lacking)) from None
         self._count_affinity(assignments)
         nodes = (*self._session.assigned_nodes(gang), *(node for node, _ in assignments))
         self._set(self._changes.assigned_nodes, gang.id, nodes)
@@ -364,13 +358,13 @@ class Statement:
         return booked
 
     def _allocate_claims(self, assignments: Assignments) -> Granted:
-        """Allocate devices for the claims of these pods. Raises DevicesLacking."""
+        """Allocate devices for the claims of these pods. Raises SharedLacking."""
         count = sum(bool(pod.shape.device_slot) for _, pods in assignments for pod in pods)
         if not count:
             return _NO_CLAIMS
         found = self._session.devices.allocate(assignments)
         if found is None:
-            raise DevicesLacking(f"there are no devices for the claims of {count} pods on their nodes")
+            raise SharedLacking(f"there are no devices for the claims of {count} pods on their nodes")
         self._take_devices(found)
         return found.granted
 

@@ -16,7 +16,6 @@ Counts = Mapping[RecordKind, int]
 
 
 def may_take(pod: RecordKind, place: RecordKind) -> bool:
-    """Whether a pod of this kind may take a place of that kind."""
     if pod[:2] != place[:2]:
         return False
     amounts = dict(place[2])

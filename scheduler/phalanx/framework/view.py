@@ -1,7 +1,7 @@
 """The read-only view of a session that plugins get; the session implements it."""
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from phalanx.framework.changes import CapacityHold
 from phalanx.framework.config import SchedulerConfig
@@ -15,17 +15,18 @@ from phalanx.framework.queues.guarantees import Guarantees
 from phalanx.framework.queues.ledger import Ledger
 from phalanx.framework.queues.queue_tree import QueueTree
 from phalanx.framework.states import PodState
-from phalanx.framework.volume_supply import VolumeSupply
 from phalanx.model.decisions import Placement
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import Memory
 from phalanx.model.names import GangId, NodeName, QueueName
 from phalanx.model.nodes import NodeState
-from phalanx.model.pods import Pod, VolumeClaim
+from phalanx.model.pods import Pod
 from phalanx.model.queues import PastUsage
 from phalanx.model.resources import Resources
-from phalanx.model.snapshot import ClaimUser, DisruptionBudget, StorageCapacity
-from phalanx.model.supplies.attach_limits import NodeDrivers
+from phalanx.model.snapshot import DisruptionBudget
+from phalanx.model.supplies.supply import SessionSupply
+
+S = TypeVar("S", bound=SessionSupply)
 
 
 class SessionView(Protocol):
@@ -73,25 +74,8 @@ class SessionView(Protocol):
     def topologies(self) -> Topologies:
         """The topologies, and the domains of nodes."""
 
-    @property
-    def claims(self) -> Mapping[str, VolumeClaim]:
-        """PersistentVolumeClaims by "namespace/name"."""
-
-    @property
-    def claim_users(self) -> Mapping[str, tuple[ClaimUser, ...]]:
-        """By claim that only one pod may use: the pods that mount it, first the one that may."""
-
-    @property
-    def storage_capacities(self) -> Mapping[str, tuple[StorageCapacity, ...]]:
-        """What storage drivers have left, by StorageClass."""
-
-    @property
-    def csi_nodes(self) -> Mapping[str, NodeDrivers]:
-        """The storage drivers that are installed, by node."""
-
-    @property
-    def volume_supply(self) -> VolumeSupply:
-        """What is left of volumes that exist already, and of space for new ones."""
+    def supply(self, kind: type[S]) -> S | None:
+        """The supply of this kind, of which the session knows what nodes have; None if no pod can need it."""
 
     @property
     def namespace_labels(self) -> Mapping[str, Mapping[str, str]]:

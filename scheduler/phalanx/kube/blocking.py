@@ -76,7 +76,6 @@ class BlockingClient:
         return self._request("PATCH", path, msgspec.json.encode(body), {"Content-Type": _MERGE_PATCH})
 
     def close(self) -> None:
-        """Close all connections."""
         while self._idle:
             self._idle.pop().close()
 

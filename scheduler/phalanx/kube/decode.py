@@ -103,8 +103,6 @@ class _WrittenSpec(ApiStruct, frozen=True):
 
 
 class Page(Struct, frozen=True):
-    """One page of a list."""
-
     objects: tuple[KubeObject, ...]
     unreadable: tuple[Unreadable, ...]
     version: str

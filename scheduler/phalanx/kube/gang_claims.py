@@ -25,7 +25,6 @@ class GangClaims:
 
     @property
     def are_reserved(self) -> bool:
-        """Whether all claims are reserved."""
         return not self._missing
 
     async def reserve(self) -> None:

@@ -97,7 +97,6 @@ class RecordStore:
         return LoadedRecords(self._document.records(), is_first)
 
     def put(self, namespace: str, gang: GangId, record: GangRecord) -> None:
-        """Set the record of a gang."""
         if record != self._document.get(gang):
             self._document.put(namespace, gang, record)
             self._mark(gang)
@@ -115,7 +114,6 @@ class RecordStore:
             self.change(gang, replace(record, placed=(), let_in=None, evicting=0))
 
     def remove(self, gang: GangId) -> None:
-        """Remove the record of a gang."""
         if gang in self._document:
             self._document.remove(gang)
             self._mark(gang)

@@ -145,7 +145,6 @@ class HttpTransport:
             answer.close()
 
     async def close(self) -> None:
-        """Close all connections."""
         await self._session.close()
 
     def _url(self, path: str, query: Mapping[str, str] | None) -> URL:

@@ -35,10 +35,10 @@ from phalanx.limits import (
 )
 from phalanx.model.api.core import PersistentVolumeClaim
 from phalanx.model.api.kinds import KINDS
-from phalanx.model.claims import UnboundClaim
-from phalanx.model.conversion.cluster_objects import SELECTED_NODE
 from phalanx.model.decisions import Bind, Placement
 from phalanx.model.names import NodeName
+from phalanx.model.supplies.volumes.published import UnboundClaim
+from phalanx.model.supplies.volumes.read import SELECTED_NODE
 
 _log = structlog.get_logger(__name__)
 

@@ -16,7 +16,7 @@ from phalanx.kube.writing import WriteContext
 from phalanx.limits import BIND_ATTEMPTS_MAX
 from phalanx.model.api.core import ClaimReference, PersistentVolume
 from phalanx.model.api.kinds import KINDS
-from phalanx.model.claims import UnboundClaim
+from phalanx.model.supplies.volumes.published import UnboundClaim
 
 _encode: Final = msgspec.json.Encoder().encode
 _decode: Final = decoder_of(PersistentVolume)
@@ -73,7 +73,6 @@ class VolumeReservations:
             return
 
     def is_reserved(self, volume: PersistentVolume, claim: UnboundClaim) -> bool:
-        """Whether the volume names this claim."""
         reference: ClaimReference | None = volume.spec.claim_ref
         return reference is not None and reference.uid == claim.uid
 

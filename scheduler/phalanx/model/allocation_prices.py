@@ -57,5 +57,4 @@ class AllocationPrices(Struct, frozen=True, forbid_unknown_fields=True, rename="
 
     @property
     def are_set(self) -> bool:
-        """Whether allocation has a price."""
         return bool(self.weight or self.balanced_weight)

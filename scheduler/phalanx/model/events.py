@@ -12,8 +12,6 @@ class Applied(Struct, frozen=True):
 
 
 class Deleted(Struct, frozen=True):
-    """An object was deleted."""
-
     kind: str
     namespace: str
     name: str

@@ -363,7 +363,6 @@ class Gang(Struct, frozen=True, dict=True):
 
     @cached_property
     def by_uid(self) -> Mapping[PodUid, Pod]:
-        """The members by UID."""
         return {pod.uid: pod for pod in self.members}
 
     @cached_property

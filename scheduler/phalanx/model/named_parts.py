@@ -28,8 +28,6 @@ _SEPARATORS: Final = (", ", " and ")
 
 
 class Named(StrEnum):
-    """What a name names."""
-
     NODE = "node"
     """A node."""
     WORKLOAD = "workload"

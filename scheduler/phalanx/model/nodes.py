@@ -70,8 +70,6 @@ HARD_EFFECTS: Final = frozenset({TaintEffect.NO_SCHEDULE.value, TaintEffect.NO_E
 
 
 class Taint(Struct, frozen=True, gc=False):
-    """One taint."""
-
     key: str
     effect: str
     value: str = ""

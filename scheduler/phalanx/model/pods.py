@@ -297,7 +297,7 @@ class PodShape(Struct, frozen=True, weakref=True):
     volume_sets: tuple[tuple[str, tuple[WantedVolume, ...]], ...] = ()
     """Within a session: the resources of `supplied` that count volumes which exist already, each with the
     kinds of claims that it counts, and those that count space for new ones
-    (`phalanx.model.static_volumes`)."""
+    (`phalanx.model.supplies.volumes.published`)."""
     declared: DeclaredFields | None = None
     """Set within a session where a plugin declares that it reads such fields; then it is part of the key."""
 
@@ -435,7 +435,6 @@ class Pod(Struct, frozen=True, gc=False):
 
     @property
     def all_labels(self) -> tuple[tuple[str, str], ...]:
-        """All labels of the pod."""
         return (*self.labels.pairs, *self.per_pod_labels.pairs)
 
     @property

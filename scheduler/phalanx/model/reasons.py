@@ -76,7 +76,6 @@ class Reason(StrEnum):
 
     @property
     def category(self) -> Category:
-        """The category of the reason."""
         return _CATEGORIES.get(self, Category.WAITING)
 
 
@@ -136,7 +135,6 @@ class Verdict(Struct, frozen=True, gc=False):
 
 
 def with_texts(verdict: Verdict, change: Callable[[str], str]) -> Verdict:
-    """The verdict with each of its texts changed."""
     evidence = [Evidence(change(each.subject), change(each.finding), each.count) for each in verdict.evidence]
     return structs.replace(
         verdict,

@@ -90,7 +90,6 @@ def _counts(members: Iterable[tuple[PlacedMembers, int]]) -> dict[RecordKind, in
 
 
 def kind_of_record(members: PlacedMembers) -> RecordKind:
-    """The kind of these members."""
     return members.role, members.subgroup, amounts_of(members.requests)
 
 

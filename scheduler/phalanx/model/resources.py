@@ -14,6 +14,9 @@ from phalanx.limits import AMOUNT_MAX, QUANTITY_EXPONENT_MAX, QUANTITY_LENGTH_MA
 
 Resources = Mapping[str, int]
 
+Need = tuple[str, int]
+"""What a pod needs of parts of its node: a resource, and the amount that one part must have."""
+
 CPU: Final = "cpu"
 MEMORY: Final = "memory"
 EPHEMERAL_STORAGE: Final = "ephemeral-storage"

@@ -7,15 +7,14 @@ from msgspec import Struct
 from phalanx.model.devices.cluster import NO_DEVICES, ClusterDevices
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import Memory
-from phalanx.model.names import GangId, NodeName, PodUid, QueueName
+from phalanx.model.names import GangId, NodeName, QueueName
 from phalanx.model.nodes import NodeState, NominatedPods
 from phalanx.model.pods import AffinityTerms, Term, VolumeClaim, WeightedPodTerm
 from phalanx.model.queues import Queue
 from phalanx.model.records import GangRecord
 from phalanx.model.resources import Resources
 from phalanx.model.selectors import labels_match
-from phalanx.model.static_volumes import StaticVolume
-from phalanx.model.supplies.attach_limits import NodeDrivers
+from phalanx.model.supplies.volumes.published import ClaimUser, NodeDrivers, StaticVolume, StorageCapacity
 
 
 class DisruptionBudget(Struct, frozen=True, gc=False):
@@ -54,29 +53,6 @@ class Topology(Struct, frozen=True):
 
     name: str
     levels: tuple[Level, ...]
-
-
-class StorageCapacity(Struct, frozen=True, gc=False):
-    """What can be provisioned for the nodes with these labels, in bytes: the largest volume, and all volumes
-    together; None if the driver does not say."""
-
-    nodes: Term
-    largest: int
-    total: int | None = None
-
-
-class ClaimUser(Struct, frozen=True, gc=False):
-    """A pod that mounts a claim. `is_placed`: it has a node; else it waits for this scheduler."""
-
-    uid: PodUid
-    name: str
-    is_placed: bool
-
-
-def in_use(claim: str, user: ClaimUser) -> str:
-    """Why no other pod may use the claim."""
-    how = "uses it" if user.is_placed else "waits for it and is first"
-    return f"PersistentVolumeClaim {claim} allows one pod (ReadWriteOncePod), and pod {user.name} {how}"
 
 
 class PlacedPods(Struct, frozen=True):

@@ -182,33 +182,27 @@ class RecordDocument:
         return gang in self._namespaces
 
     def records(self) -> Records:
-        """All records, by gang."""
         return {gang: record for each in self._records.values() for gang, record in each.items()}
 
     def get(self, gang: GangId) -> GangRecord | None:
-        """The record of a gang."""
         namespace = self._namespaces.get(gang)
         return self._records[namespace][gang] if namespace is not None else None
 
     def namespace_of(self, gang: GangId) -> str | None:
-        """The namespace of a gang that has a record."""
         return self._namespaces.get(gang)
 
     def put(self, namespace: str, gang: GangId, record: GangRecord) -> None:
-        """Set the record of a gang of this namespace."""
         self._namespaces[gang] = namespace
         self._records.setdefault(namespace, {})[gang] = record
         self._changed.add(namespace)
 
     def remove(self, gang: GangId) -> None:
-        """Remove the record of a gang, if it has one."""
         namespace = self._namespaces.pop(gang, None)
         if namespace is not None:
             del self._records[namespace][gang]
             self._changed.add(namespace)
 
     def data(self) -> Mapping[str, str]:
-        """The data of the ConfigMap."""
         for namespace in self._changed:
             self._shortened.pop(namespace, None)
             if self._records[namespace]:
@@ -253,7 +247,6 @@ def changes_of_records(before: Records, after: Records) -> Changes:
 
 
 def with_changes(before: Records, changes: Changes) -> Records:
-    """The records after these changes."""
     if not changes:
         return before
     merged = {**before, **changes}

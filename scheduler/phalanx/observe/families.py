@@ -24,11 +24,9 @@ class Family(Generic[M]):
         return len(self._children) - 1
 
     def has(self, *labels: str) -> bool:
-        """Whether there is a child with these labels."""
         return labels in self._children
 
     def of(self, *labels: str) -> M:
-        """Return the child with these labels."""
         child = self._children.get(labels)
         if child is None:
             child = self._children[labels] = self._metric.labels(*labels)

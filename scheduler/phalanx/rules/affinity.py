@@ -5,7 +5,10 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from phalanx.model.names import ShapeKey
-from phalanx.rules.problem import Obstacle, PlacedPods, Preference, Rule
+from phalanx.model.reasons import Reason
+from phalanx.rules.primitives import Apart, Near, PairPreference, Primitive
+from phalanx.rules.problem import Obstacle, PlacedPods, PlacementProblem, Preference, Rule
+from phalanx.rules.traffic_matrix import TrafficMatrix
 
 
 class AffinityRule(Rule, frozen=True):
@@ -21,6 +24,10 @@ class AffinityRule(Rule, frozen=True):
         return Obstacle.AFFINITY
 
     @property
+    def reason(self) -> Reason:
+        return Reason.POD_AFFINITY
+
+    @property
     def keys(self) -> tuple[str, ...]:
         return (self.key,)
 
@@ -32,12 +39,20 @@ class AffinityRule(Rule, frozen=True):
 class PodAntiAffinityRule(AffinityRule, frozen=True, tag="pod-anti-affinity"):
     """No pod of a shape in `owners` is near another pod of a shape in `others`."""
 
+    def lower(self, problem: PlacementProblem) -> Iterator[Primitive]:
+        owners, others = problem.roles_with(self.owners), problem.roles_with(self.others)
+        yield Apart(self.name, problem.key_of(self.key), owners, others)
+
     def violations(self, placed: PlacedPods) -> Iterator[str]:
         for value, there in sorted(placed.by_value(self.key).items()):
             for owner in sorted(set(self.owners) & there.keys()):
                 others = sum(there[other] for other in set(self.others)) - (owner in self.others)
                 if value and others > 0:
                     yield f"{self.name}: a pod in {value} is with {others} pods that it must avoid"
+
+    @property
+    def reason(self) -> Reason:
+        return Reason.POD_ANTI_AFFINITY
 
     @property
     def is_about_pairs(self) -> bool:
@@ -51,6 +66,19 @@ class PodAffinityRule(AffinityRule, frozen=True, tag="pod-affinity"):
     """Values of `key` where matching pods outside the gang already are."""
     starters: tuple[ShapeKey, ...] = ()
     """Shapes that match the term themselves: with one of them, `owners` may start one more domain."""
+
+    @property
+    def is_met_by_others(self) -> bool:
+        return bool(self.existing_values)
+
+    def lower(self, problem: PlacementProblem) -> Iterator[Primitive]:
+        yield Near(
+            key=problem.key_of(self.key),
+            owners=problem.roles_with(self.owners),
+            others=problem.roles_with(self.others),
+            begin=problem.roles_with(self.starters),
+            existing=self.existing_values,
+        )
 
     def violations(self, placed: PlacedPods) -> Iterator[str]:
         started = []
@@ -96,3 +124,22 @@ class PodPairs(Preference, frozen=True, tag="pod-pairs"):
     @property
     def names_shapes(self) -> bool:
         return True
+
+    def lower(self, problem: PlacementProblem) -> Iterator[Primitive]:
+        roles = range(len(problem.roles))
+        weights = [[0 for _ in roles] for _ in roles]
+        for each in self.weights:
+            for owner in problem.roles_with((each.owner,)):
+                for other in problem.roles_with((each.other,)):
+                    weights[owner][other] += each.weight
+        matrix = TrafficMatrix(weights=tuple(map(tuple, weights)), members=tuple(roles), anchors=())
+        pairs = [(one, other, _pairs(problem, one, other)) for one in roles for other in roles[one:]]
+        if any(count and matrix.both_ways(one, other) for one, other, count in pairs):
+            most = sum(count * max(0, matrix.both_ways(one, other)) for one, other, count in pairs)
+            yield PairPreference(problem.key_of(self.key), matrix, most)
+
+
+def _pairs(problem: PlacementProblem, one: int, other: int) -> int:
+    """Pairs of pods of these roles."""
+    most = problem.roles[one].maximum
+    return most * (most - 1) // 2 if one == other else most * problem.roles[other].maximum

@@ -1,12 +1,13 @@
 """Budgets: what pods on some nodes may use together."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from msgspec.structs import replace
 
 from phalanx.model.names import NodeName, QueueName
 from phalanx.model.resources import NONE, Resources
-from phalanx.rules.problem import Obstacle, PlacedPods, Rule, RuleWords
+from phalanx.rules.primitives import AtMost, Primitive
+from phalanx.rules.problem import Obstacle, PlacedPods, PlacementProblem, Rule, RuleWords
 
 
 class Budget(Rule, frozen=True, tag="budget"):
@@ -24,6 +25,13 @@ class Budget(Rule, frozen=True, tag="budget"):
     @property
     def obstacle(self) -> Obstacle:
         return Obstacle.LIMITS
+
+    @property
+    def limited(self) -> Collection[str]:
+        return self.remaining.keys()
+
+    def lower(self, problem: PlacementProblem) -> Iterator[Primitive]:
+        yield AtMost(self.name, self.remaining, self.nodes)
 
     def violations(self, placed: PlacedPods) -> Iterator[str]:
         roles = placed.problem.roles

@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator
 
-from phalanx.rules.problem import Obstacle, PlacedPods, Preference, Rule
+from phalanx.model.reasons import Reason
+from phalanx.rules.primitives import FewGangDomains, GangDomain, Primitive
+from phalanx.rules.problem import Obstacle, PlacedPods, PlacementProblem, Preference, Rule
 
 
 class SameDomain(Rule, frozen=True, tag="same-domain"):
@@ -19,6 +21,13 @@ class SameDomain(Rule, frozen=True, tag="same-domain"):
     @property
     def obstacle(self) -> Obstacle:
         return Obstacle.AFFINITY if self.fixed else Obstacle.LEVELS
+
+    @property
+    def reason(self) -> Reason:
+        return Reason.POD_AFFINITY if self.fixed else Reason.NO_DOMAIN_FITS
+
+    def lower(self, problem: PlacementProblem) -> Iterator[Primitive]:
+        yield GangDomain(problem.levels.index(self.level))
 
     def violations(self, placed: PlacedPods) -> Iterator[str]:
         depth = placed.problem.levels.index(self.level) + 1
@@ -42,3 +51,6 @@ class FewestDomains(Preference, frozen=True, tag="fewest-domains"):
     @property
     def gang_level(self) -> str:
         return self.level
+
+    def lower(self, problem: PlacementProblem) -> Iterator[Primitive]:
+        yield FewGangDomains(problem.levels.index(self.level))

@@ -5,7 +5,16 @@ from collections.abc import Iterator, Mapping
 
 from msgspec.structs import replace
 
-from phalanx.rules.problem import Obstacle, OtherLevel, PlacedPods, Preference, Rule, RunningMembers
+from phalanx.rules.primitives import FewValues, Primitive, ValueDomain
+from phalanx.rules.problem import (
+    Obstacle,
+    OtherLevel,
+    PlacedPods,
+    PlacementProblem,
+    Preference,
+    Rule,
+    RunningMembers,
+)
 
 
 class OtherTopologyDomain(Rule, frozen=True, tag="other-topology-domain"):
@@ -41,6 +50,10 @@ class OtherTopologyDomain(Rule, frozen=True, tag="other-topology-domain"):
     def obstacle(self) -> Obstacle:
         return Obstacle.LEVELS
 
+    def lower(self, problem: PlacementProblem) -> Iterator[Primitive]:
+        roles = problem.roles_in(self.subgroup)
+        yield ValueDomain(problem.keys.index(self.key), roles, self.size, self.existing)
+
     def violations(self, placed: PlacedPods) -> Iterator[str]:
         number = placed.problem.keys.index(self.key)
         pods: Counter[str] = Counter()
@@ -73,6 +86,16 @@ class OtherTopologyFewest(Preference, frozen=True, tag="other-topology-fewest"):
     def keys(self) -> tuple[str, ...]:
         """What names the domain of each level; a node in no domain has a value of its own."""
         return tuple([f"{_key(self.topology, level)} or node" for level in self.levels])
+
+    def lower(self, problem: PlacementProblem) -> Iterator[Primitive]:
+        nowhere = ((),) * len(self.levels)
+        yield FewValues(
+            keys=tuple([problem.keys.index(key) for key in self.keys]),
+            names=tuple([f"{self.topology}/{level}" for level in self.levels]),
+            roles=problem.roles_in(self.subgroup),
+            anchored=tuple(map(frozenset, self.existing or nowhere)),
+            open=tuple(map(frozenset, self.open or nowhere)),
+        )
 
     @property
     def other_levels(self) -> Mapping[str, OtherLevel]:

@@ -5,17 +5,19 @@ holds its data, says what it needs and what is left of it when it is relaxed, an
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import StrEnum
 from functools import cached_property
 from operator import attrgetter
-from typing import Final, Protocol
+from typing import Protocol
 
 from msgspec import Struct
 
-from phalanx.model.names import NodeName
+from phalanx.model.names import NodeName, ShapeKey
 from phalanx.model.queues import Objective
 from phalanx.model.reasons import Evidence, Reason
+from phalanx.rules.anchors import Anchor, RoleAnchor, SubgroupAnchor
+from phalanx.rules.primitives import UNIQUE_PER_NODE, Primitive
 
 
 class Obstacle(StrEnum):
@@ -60,6 +62,20 @@ class Rule(Struct, frozen=True):
         return None
 
     @property
+    def reason(self) -> Reason:
+        """The reason of a gang that waits because of it."""
+        return Reason.NO_DOMAIN_FITS
+
+    @property
+    def words(self) -> RuleWords | None:
+        """What a verdict says about it; None for the words that its reason has."""
+        return None
+
+    def evidence(self, most: int) -> str:
+        """What a verdict says about the pods that it counts, by at most so many domains."""
+        return ""
+
+    @property
     def gang_level(self) -> str:
         """The level that it asks for the whole gang; empty for none."""
         return ""
@@ -94,9 +110,36 @@ class Rule(Struct, frozen=True):
         """Those of its keys that are levels of other topologies."""
         return {}
 
+    @property
+    def limited(self) -> Collection[str]:
+        """The resources whose use it limits."""
+        return ()
+
+    @property
+    def counts_others(self) -> bool:
+        """Whether it counts pods outside the gang, so that their end changes it."""
+        return False
+
+    @property
+    def is_met_by_others(self) -> bool:
+        """Whether pods outside the gang satisfy it too."""
+        return False
+
+    def full(self, shape: ShapeKey) -> Mapping[str, frozenset[str]]:
+        """By key, the values where one more pod of this shape would be too many beside other pods."""
+        return {}
+
+    def with_roles(self, members: tuple[str, ...], anchors: tuple[RoleAnchor, ...]) -> "Rule":
+        """The rule for a problem whose roles have pods of these roles of the gang, beside running members."""
+        return self
+
     def with_running(self, members: "RunningMembers") -> "Rule":
         """The rule with the running members of its subgroup, where it counts them itself."""
         return self
+
+    def lower(self, problem: "PlacementProblem") -> Iterator[Primitive]:
+        """What the rule is in terms of the primitives that back ends know."""
+        raise NotImplementedError(f"{self.name}: a rule is made of primitives")
 
     def violations(self, placed: "PlacedPods") -> Iterator[str]:
         """How a placement breaks the rule, from the problem alone. A preference is never broken."""
@@ -146,27 +189,6 @@ class RoleDemand(Struct, frozen=True):
     """Names of the subgroups that contain the role, in any order."""
     shape: str = ""
     """The key by which affinity rules identify its pods."""
-
-
-NOWHERE: Final = NodeName("")
-
-
-class Anchor(Struct, frozen=True):
-    """Members of the gang already run in the domain with this path."""
-
-    path: tuple[str, ...]
-    node: NodeName = NOWHERE
-    """Their node, if new pods on it are in no domain of some level: the node is then a domain of its own."""
-
-
-class SubgroupAnchor(Struct, frozen=True):
-    """`count` members of a subgroup already run in the domain with this path."""
-
-    subgroup: str
-    path: tuple[str, ...]
-    count: int
-    node: NodeName = NOWHERE
-    """As in Anchor."""
 
 
 class NodeClass(Struct, frozen=True, omit_defaults=True):
@@ -229,6 +251,18 @@ class PlacementProblem(Struct, frozen=True, dict=True):
     """Node labels of affinity rules. A label that is not listed has a different value on every node."""
     spread: int = 0
     """Where `ties` is Spread: how many domain numbers, widest first, end the keys of `NodeClass.order`."""
+
+    def roles_in(self, subgroup: str) -> tuple[int, ...]:
+        """The indices of the roles in the subgroup."""
+        return tuple([index for index, role in enumerate(self.roles) if subgroup in role.subgroups])
+
+    def roles_with(self, shapes: Collection[str]) -> tuple[int, ...]:
+        """The indices of the roles whose pods have one of these shapes."""
+        return tuple([index for index, role in enumerate(self.roles) if role.shape in shapes])
+
+    def key_of(self, key: str) -> int:
+        """The index of a key, or UNIQUE_PER_NODE."""
+        return self.keys.index(key) if key in self.keys else UNIQUE_PER_NODE
 
     @cached_property
     def has_costs(self) -> bool:

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from phalanx.rules.problem import Obstacle, PlacedPods, Preference, Rule
+from phalanx.rules.primitives import Primitive, SubgroupConstraint, SubgroupPreference
+from phalanx.rules.problem import Obstacle, PlacedPods, PlacementProblem, Preference, Rule
 
 
 class SubgroupRule(Rule, frozen=True):
@@ -18,6 +19,20 @@ class SubgroupRule(Rule, frozen=True):
     @property
     def obstacle(self) -> Obstacle:
         return Obstacle.LEVELS
+
+    @property
+    def size(self) -> int:
+        """Each domain holds a multiple of it; 0: one domain holds all pods."""
+        return 0
+
+    def lower(self, problem: PlacementProblem) -> Iterator[Primitive]:
+        level = problem.levels.index(self.level)
+        anchors: dict[tuple[str, ...], int] = {}
+        for anchor in problem.subgroup_anchors:
+            if anchor.subgroup == self.subgroup:
+                path = anchor.path[: level + 1]
+                anchors[path] = anchors.get(path, 0) + anchor.count
+        yield SubgroupConstraint(self.subgroup, level, problem.roles_in(self.subgroup), self.size, anchors)
 
     def _by_domain(self, placed: PlacedPods) -> dict[tuple[str, ...], int]:
         """Pods of the subgroup, running members included, by domain path; shorter where there is no
@@ -71,3 +86,8 @@ class SubgroupFewest(Preference, frozen=True, tag="subgroup-fewest"):
     @property
     def subgroup_level(self) -> str:
         return self.level
+
+    def lower(self, problem: PlacementProblem) -> Iterator[Primitive]:
+        anchors = tuple([anchor for anchor in problem.subgroup_anchors if anchor.subgroup == self.subgroup])
+        depth = problem.levels.index(self.level) + 1
+        yield SubgroupPreference(self.subgroup, depth, problem.roles_in(self.subgroup), anchors)

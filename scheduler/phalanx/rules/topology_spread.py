@@ -1,10 +1,13 @@
 """Topology spread constraints."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
+from phalanx.model import named_parts
 from phalanx.model.names import ShapeKey
+from phalanx.model.reasons import Reason
 from phalanx.rules.affinity import AffinityRule
+from phalanx.rules.primitives import Primitive, Skew
 from phalanx.rules.problem import PlacedPods, PlacementProblem
 
 
@@ -21,6 +24,45 @@ class TopologySpreadRule(AffinityRule, frozen=True, tag="topology-spread"):
     min_domains: int = 1
     perhaps: tuple[ShapeKey, ...] = ()
     """Shapes that count on some nodes only: they count where they are too many, and nowhere else."""
+
+    @property
+    def reason(self) -> Reason:
+        return Reason.TOPOLOGY_SPREAD
+
+    @property
+    def counts_others(self) -> bool:
+        return True
+
+    def evidence(self, most: int) -> str:
+        """Such as "maxSkew 1 would be 3 in a; pods there now: a 2, b 0", the fullest domains first."""
+        domains = sorted(self.existing, key=lambda domain: (-domain[1], domain[0]))
+        least = domains[-1][1] if domains and len(domains) >= self.min_domains else 0
+        limit = f"maxSkew {self.max_skew}"
+        if domains and (skew := domains[0][1] + bool(self.others) - least) > self.max_skew:
+            limit += f" would be {skew} in {named_parts.domain(domains[0][0])}"
+        limit += f", minDomains {self.min_domains}" if self.min_domains > 1 else ""
+        shown = [f"{named_parts.domain(value)} {count}" for value, count in domains[:most]]
+        shown += [f"{len(domains) - most} more"] if len(domains) > most else []
+        return f"{limit}; pods there now: {', '.join(shown)}"
+
+    def full(self, shape: ShapeKey) -> Mapping[str, frozenset[str]]:
+        fewest = min((count for _, count in self.existing), default=0)
+        if len(self.existing) < self.min_domains:
+            fewest = 0
+        more = (shape in self.others or shape in self.perhaps) - fewest
+        return {self.key: frozenset(value for value, count in self.existing if count + more > self.max_skew)}
+
+    def lower(self, problem: PlacementProblem) -> Iterator[Primitive]:
+        yield Skew(
+            name=self.name,
+            key=problem.key_of(self.key),
+            owners=problem.roles_with(self.owners),
+            others=problem.roles_with(self.others),
+            perhaps=problem.roles_with(self.perhaps),
+            existing=self.existing,
+            max_skew=self.max_skew,
+            min_domains=self.min_domains,
+        )
 
     def violations(self, placed: PlacedPods) -> Iterator[str]:
         there = placed.by_value(self.key)

@@ -1,11 +1,14 @@
 """Traffic between the roles of a gang."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from phalanx.model.names import NodeName
-from phalanx.rules.problem import Preference
+from phalanx.rules.anchors import RoleAnchor
+from phalanx.rules.primitives import Primitive
+from phalanx.rules.problem import PlacementProblem, Preference, Rule
+from phalanx.rules.traffic_matrix import NO_TRAFFIC, TrafficMatrix
 
 
 class Flow(Struct, frozen=True):
@@ -14,15 +17,6 @@ class Flow(Struct, frozen=True):
     sender: str
     receiver: str
     weight: int
-
-
-class RoleAnchor(Struct, frozen=True):
-    """`count` members of a role already run on this node, whose domains are those of the path."""
-
-    role: str
-    path: tuple[str, ...]
-    node: NodeName
-    count: int
 
 
 class Traffic(Preference, frozen=True, tag="traffic"):
@@ -34,6 +28,26 @@ class Traffic(Preference, frozen=True, tag="traffic"):
     anchors: tuple[RoleAnchor, ...] = ()
     """Where members already run."""
 
+    @property
+    def is_about_pairs(self) -> bool:
+        return True
+
     def depth(self, levels: Sequence[str]) -> int:
         """All levels count traffic."""
         return len(levels)
+
+    def lower(self, problem: PlacementProblem) -> Iterator[Primitive]:
+        indices: dict[str, int] = {}
+        for flow in self.flows:
+            for name in (flow.sender, flow.receiver):
+                indices.setdefault(name, len(indices))
+        weights = [[0] * len(indices) for _ in indices]
+        for flow in self.flows:
+            weights[indices[flow.sender]][indices[flow.receiver]] += flow.weight
+        members = tuple([indices.get(name, NO_TRAFFIC) for name in self.members])
+        anchors = [(anchor, indices[anchor.role]) for anchor in self.anchors if anchor.role in indices]
+        if any(index != NO_TRAFFIC for index in members):
+            yield TrafficMatrix(weights=tuple(map(tuple, weights)), members=members, anchors=tuple(anchors))
+
+    def with_roles(self, members: tuple[str, ...], anchors: tuple[RoleAnchor, ...]) -> Rule:
+        return replace(self, members=members, anchors=anchors)

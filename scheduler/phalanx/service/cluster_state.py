@@ -210,7 +210,6 @@ class PhalanxObjects:
         return group.metadata.resource_version if group is not None else ""
 
     def queue(self, name: str) -> Queue | None:
-        """Return the Queue with this name, if there is such an object."""
         return self._queues.get(name)
 
     def _put(self, present: KubeObject) -> None:

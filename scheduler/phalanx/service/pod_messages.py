@@ -17,8 +17,6 @@ from phalanx.model.reasons import Reason, Verdict
 
 
 class _Message(Struct, frozen=True):
-    """A message that a pod has."""
-
     reason: Reason
     text: str
     at: float
@@ -37,11 +35,9 @@ class PodMessages:
 
     @property
     def gangs(self) -> frozenset[GangId]:
-        """The gangs of which messages are kept."""
         return frozenset(self._messages)
 
     def forget(self, gang: GangId) -> None:
-        """Forget a gang that is gone."""
         self._messages.pop(gang, None)
         self._report_planned_until.pop(gang, None)
 

@@ -43,7 +43,6 @@ class VolcanoJobs:
         return [gang for owner in self._ours for gang in self._of_owner.get(owner, ())]
 
     def is_waiting(self, gang: GangId) -> bool:
-        """Whether it is one of them."""
         return self._owners.get(gang, "") in self._ours
 
     def apply(self, event: Applied | Deleted | Relisted) -> list[GangId]:

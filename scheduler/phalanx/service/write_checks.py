@@ -202,7 +202,6 @@ class CachePlacementCheck:
         return sum_of([each.amounts for each in pods if each.priority >= gang.priority])
 
     def _beside(self, placement: Placement, node: NodeName) -> list[Pod]:
-        """The pods of the placement on the node."""
         pods = [self._cache.pod(bind.pod) for bind in placement.binds if bind.node == node]
         return [pod for pod in pods if pod is not None]
 

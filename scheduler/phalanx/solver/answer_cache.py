@@ -33,7 +33,6 @@ class AnswerCache:
         """The number of answers given, cached ones included."""
 
     def place(self, problem: PlacementProblem, *, limits: SolveLimits) -> Answer:
-        """Return the answer of `engine.place`."""
         self.given += 1
         content = msgspec.json.encode((problem, limits), order="deterministic")
         key = hashlib.blake2b(content, digest_size=DIGEST_BYTES).digest()

@@ -15,16 +15,11 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from phalanx.model.names import NodeName
+from phalanx.rules.primitives import SubgroupConstraint, SubgroupPreference
 from phalanx.rules.problem import Assignment, NodeClass, PlacementProblem
 from phalanx.solver.domains import DomainKey, domain_key, open_domains
 from phalanx.solver.limits import ARRAY_AMOUNT_MAX
-from phalanx.solver.problem_rules import (
-    ProblemRules,
-    SubgroupConstraint,
-    SubgroupPreference,
-    SubgroupTightness,
-    read_rules,
-)
+from phalanx.solver.problem_rules import ProblemRules, SubgroupTightness, read_rules
 
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]

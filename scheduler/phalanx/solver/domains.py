@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from phalanx.model.names import NodeName
-from phalanx.rules.problem import Anchor, SubgroupAnchor
+from phalanx.rules.anchors import Anchor, SubgroupAnchor
 
 DomainKey = tuple[str | None, ...]
 """The path of a domain; for a node that is a domain of its own, None and its name."""

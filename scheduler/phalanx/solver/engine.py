@@ -6,9 +6,7 @@ from functools import partial
 from msgspec import Struct, structs
 
 from phalanx.model.queues import Objective
-from phalanx.rules.affinity import PodPairs
 from phalanx.rules.problem import PlacementProblem
-from phalanx.rules.traffic import Traffic
 from phalanx.solver.answer import TIGHTNESS_NODES_MAX, Answer, Placed, SolveLimits, Unplaceable
 from phalanx.solver.arrays import TooLarge
 from phalanx.solver.checker import check
@@ -48,7 +46,7 @@ def _may_change_nodes(problem: PlacementProblem) -> bool:
     """
     if minimizes_fragmentation(problem):
         return True
-    return not any(isinstance(rule, Traffic | PodPairs) for rule in problem.rules)
+    return not any(rule.is_about_pairs and rule.obstacle is None for rule in problem.rules)
 
 
 class _Request(Struct, frozen=True):

@@ -69,8 +69,6 @@ class TypicalPods(Struct, frozen=True):
 
 
 class NodeRows(Struct, frozen=True):
-    """What is free on nodes, by [node]."""
-
     kind: Integers
     cpu: Integers
     devices: Integers

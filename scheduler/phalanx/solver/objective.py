@@ -30,13 +30,13 @@ import msgspec
 from phalanx.model.decisions import Certificate
 from phalanx.model.names import NodeName
 from phalanx.model.queues import Objective
-from phalanx.rules.other_topologies import OtherTopologyFewest
-from phalanx.rules.problem import NOWHERE, Assignment, NodeClass, PlacementProblem
+from phalanx.rules.anchors import NOWHERE
+from phalanx.rules.primitives import PairPreference
+from phalanx.rules.problem import Assignment, NodeClass, PlacementProblem
+from phalanx.rules.traffic_matrix import NO_TRAFFIC
 from phalanx.solver.answer import Placed
 from phalanx.solver.domains import DomainKey, anchored_domains, domain_key, open_domains
-from phalanx.solver.pair_preferences import PairPreference
 from phalanx.solver.problem_rules import ProblemRules, read_rules
-from phalanx.solver.traffic_matrix import NO_TRAFFIC
 
 UNPLACED = "unplaced"
 DOMAINS = "domains:"
@@ -73,19 +73,14 @@ def terms_of(problem: PlacementProblem) -> tuple[str, ...]:
     levels = dict.fromkeys(each.level for each in rules.subgroup_tightness)
     packed = (SUBGROUP_TIGHTNESS + problem.levels[level] for level in levels)
     fragments = (FRAGMENTS,) if minimizes_fragmentation(problem) else ()
-    elsewhere = term_keys(problem, rules)
+    elsewhere = term_keys(rules)
     return (*elastic, *preferred, *of_subgroups, *elsewhere, *traffic, *priced, *tight, *packed, *fragments)
 
 
-def term_keys(problem: PlacementProblem, rules: ProblemRules) -> dict[str, int]:
+def term_keys(rules: ProblemRules) -> dict[str, int]:
     """The terms about domains of other topologies, in their order, with the index of the key of each."""
-    levels = {
-        key: f"{SUBGROUP_DOMAINS}{rule.topology}/{level}"
-        for rule in problem.rules
-        if isinstance(rule, OtherTopologyFewest)
-        for level, key in zip(rule.levels, rule.keys, strict=True)
-    }
-    return {levels[problem.keys[key]]: key for key in rules.other_keys}
+    names = {key: name for each in rules.few_values for key, name in zip(each.keys, each.names, strict=True)}
+    return {SUBGROUP_DOMAINS + names[key]: key for key in rules.other_keys}
 
 
 def primary_terms(terms: Sequence[str]) -> int:
@@ -139,8 +134,8 @@ class Scorer:
         ]
         self.primary = primary_terms(self.terms)
         self._traffic, self._pairs = rules.traffic, rules.pairs
-        self._elsewhere = term_keys(problem, rules) if rules.other_preferences else {}
-        self._other_preferences = rules.other_preferences
+        self._elsewhere = term_keys(rules)
+        self._few_values = rules.few_values
         self._traffic_terms = [term for term in self.terms if term.startswith((TRAFFIC, NODE_TRAFFIC))]
         self._subgroup_preferences = [
             (
@@ -219,7 +214,7 @@ class Scorer:
     def _domains_elsewhere(self, key: int, assignments: Sequence[Assignment]) -> int:
         """The domains that subgroups open on this level of another topology, added up."""
         opened = 0
-        for preference in self._other_preferences:
+        for preference in self._few_values:
             if key in preference.keys:
                 there = preference.open[preference.keys.index(key)]
                 nodes = {one.node for one in assignments if one.role in preference.roles}
@@ -234,7 +229,7 @@ class Scorer:
                 key in preference.keys
                 and not preference.open[preference.keys.index(key)]
                 and any(self.problem.roles[role].minimum for role in preference.roles)
-                for preference in self._other_preferences
+                for preference in self._few_values
             )
             for key in self._elsewhere.values()
         ]
@@ -242,14 +237,14 @@ class Scorer:
     def _anchored_elsewhere(self, key: int) -> int:
         return sum(
             len(preference.anchored[preference.keys.index(key)])
-            for preference in self._other_preferences
+            for preference in self._few_values
             if key in preference.keys
         )
 
     def _cost_of_pairs(self, pairs: PairPreference, assignments: Sequence[Assignment]) -> int:
         counts: dict[str, list[int]] = {}
         for one in assignments:
-            value = pairs.value_of(self._classes[one.node], one.node)
+            value = pairs.value_of(self._classes[one.node].label_values, one.node)
             if value:
                 counts.setdefault(value, [0] * pairs.matrix.size)[one.role] += one.count
         return pairs.cost(list(counts.values()))

@@ -15,8 +15,6 @@ from phalanx_dashboard.limits import CYCLE_LINES_MAX, DECISIONS_LISTED
 
 
 class CycleLine(Struct, frozen=True, rename="camel"):
-    """A decision of a cycle."""
-
     kind: str
     """Placed, Evicted, Nominated or Waits."""
     about: str
@@ -24,8 +22,6 @@ class CycleLine(Struct, frozen=True, rename="camel"):
 
 
 class Cycle(Struct, frozen=True, rename="camel"):
-    """A recorded cycle."""
-
     cycle: int
     version: str
     at: int
@@ -43,8 +39,6 @@ class Cycle(Struct, frozen=True, rename="camel"):
 
 
 class Decisions(Struct, frozen=True, rename="camel"):
-    """The page."""
-
     events: tuple[Decision, ...]
     """The newest first."""
     more_events: int

@@ -41,7 +41,6 @@ class Faults(Struct, frozen=True, rename="camel"):
 
 
 def faults(facts: Facts) -> Faults:
-    """The faults of a reading."""
     resource = facts.nodes.resource
     return Faults(
         resource=resource,

@@ -25,8 +25,6 @@ class Step(Struct, frozen=True, rename="camel"):
 
 
 class PodLine(Struct, frozen=True, rename="camel"):
-    """One pod."""
-
     name: str
     role: str
     phase: str
@@ -57,8 +55,6 @@ class DomainCells(Struct, frozen=True, rename="camel"):
 
 
 class GangPage(Struct, frozen=True, rename="camel"):
-    """The page."""
-
     why: WhyView
     resource: str
     levels: tuple[str, ...]
@@ -72,7 +68,6 @@ class GangPage(Struct, frozen=True, rename="camel"):
 
 
 def gang_page(facts: Facts, *, namespace: str, kind: str, name: str) -> GangPage | None:
-    """The page of a gang; None if there is no such gang."""
     entry = find(facts, namespace=namespace, kind=kind, name=name)
     if entry is None:
         return None

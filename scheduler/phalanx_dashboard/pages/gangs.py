@@ -11,8 +11,6 @@ from phalanx_dashboard.limits import GANGS_PER_PAGE
 
 
 class GangLine(Struct, frozen=True, rename="camel"):
-    """One gang in a table."""
-
     namespace: str
     name: str
     kind: str
@@ -34,8 +32,6 @@ class GangLine(Struct, frozen=True, rename="camel"):
 
 
 class GangQuery(Struct, frozen=True, kw_only=True):
-    """What is asked for."""
-
     states: frozenset[str] = frozenset()
     """Empty for all."""
     queue: str = ""
@@ -49,8 +45,6 @@ class GangQuery(Struct, frozen=True, kw_only=True):
 
 
 class GangTable(Struct, frozen=True, rename="camel"):
-    """A part of the gangs."""
-
     resource: str
     total: int
     """All gangs."""
@@ -79,7 +73,6 @@ SORTS: Final = tuple(_SORTS)
 
 
 def gang_table(facts: Facts, query: GangQuery) -> GangTable:
-    """The gangs that the query asks for."""
     rows = [entry.row for entry in facts.entries]
     found = [row for row in rows if _matches(row, query)]
     order = _SORTS.get(query.sort)
@@ -100,7 +93,6 @@ def gang_table(facts: Facts, query: GangQuery) -> GangTable:
 
 
 def line_of(row: GangRow, resource: str) -> GangLine:
-    """The row as a line of a table."""
     return GangLine(
         namespace=row.namespace,
         name=row.name,

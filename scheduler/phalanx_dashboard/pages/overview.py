@@ -33,7 +33,6 @@ class Overview(Struct, frozen=True, rename="camel"):
 
 
 def overview(facts: Facts) -> Overview:
-    """The overview of a reading."""
     frame = facts.frame
     return Overview(
         resource=frame.resource,

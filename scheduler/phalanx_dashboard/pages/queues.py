@@ -13,8 +13,6 @@ from phalanx_dashboard.limits import SAMPLE_PERIOD_S, SAMPLES_MAX
 
 
 class QueueSample(Struct, frozen=True):
-    """One queue at one time."""
-
     used: Resources
     fair_share: Resources
 
@@ -56,8 +54,6 @@ class Shares(Struct, frozen=True, rename="camel"):
 
 
 class QueuesPage(Struct, frozen=True, rename="camel"):
-    """The page."""
-
     resource: str
     resources: tuple[str, ...]
     """What can be shown instead."""

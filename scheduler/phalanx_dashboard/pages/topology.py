@@ -50,8 +50,6 @@ class MapDomain(Struct, frozen=True, rename="camel"):
 
 
 class Map(Struct, frozen=True, rename="camel"):
-    """The page."""
-
     topology: str
     topologies: tuple[str, ...]
     resource: str
@@ -65,15 +63,12 @@ class Map(Struct, frozen=True, rename="camel"):
 
 
 class NodePage(Struct, frozen=True, rename="camel"):
-    """One node."""
-
     node: NodeRow
     path: tuple[str, ...]
     lost_device_seconds: int
 
 
 def topology_map(facts: Facts, *, name: str = "", resource: str = "") -> Map | None:
-    """The map; None if there is no topology of this name."""
     tree = tree_of(
         facts.seen, facts.nodes.nodes, name=name or None, resource=resource or None, with_nodes=True
     )
@@ -92,7 +87,6 @@ def topology_map(facts: Facts, *, name: str = "", resource: str = "") -> Map | N
 
 
 def node_page(facts: Facts, name: str) -> NodePage | None:
-    """One node; None if there is no such node."""
     row = facts.node_by_name.get(name)
     if row is None:
         return None

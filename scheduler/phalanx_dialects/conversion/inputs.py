@@ -113,5 +113,4 @@ def _roles(documents: Iterable[Document]) -> Iterator[tuple[tuple[str, str, str]
 
 
 def namespace_of(value: Object) -> str:
-    """The namespace of an object."""
     return str(mapping_of(value.get("metadata")).get("namespace") or "default")

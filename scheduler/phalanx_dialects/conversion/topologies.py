@@ -32,7 +32,6 @@ class MadeTopologies(Struct, frozen=True):
 
     @property
     def objects(self) -> list[dict[str, Any]]:
-        """The Topologies as they are printed."""
         return [
             {
                 "apiVersion": API_VERSION,

@@ -20,6 +20,7 @@ from phalanx_simulator.faults.edits import PRIORITY_CLASSES
 from phalanx_simulator.hosts.host import State
 from phalanx_simulator.hosts.replica import Process
 from phalanx_simulator.invariants.bounds import CACHE_PERIOD_S, CONVERGED_S, HEALED_S
+from phalanx_simulator.invariants.cache_tables import check_cache
 from phalanx_simulator.invariants.check import Check, CheckContext
 from phalanx_simulator.invariants.facts import YUNIKORN_PREFIX, GroupFact, NodeFact
 from phalanx_simulator.invariants.native_groups import group_key, is_of_dialect
@@ -69,7 +70,7 @@ class CacheMatchesApi(Check):
                 self.violated(process.host.name, problem)
                 break
             try:
-                process.cache.check_invariants()
+                check_cache(process.cache)
             except AssertionError as error:
                 self.violated(process.host.name, f"the cache contradicts itself: {error}")
 

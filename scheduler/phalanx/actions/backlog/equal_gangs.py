@@ -66,7 +66,6 @@ class Entry:
 
 
 def place_of(entry: Entry) -> QueuePlace:
-    """The place of the gang in its queue."""
     return entry.place
 
 
@@ -110,7 +109,6 @@ class Kind:
 
     @property
     def last(self) -> Entry:
-        """The last one in front."""
         return self.front[-1]
 
     @property
@@ -136,7 +134,6 @@ class EqualGangs:
         return None if entry.class_key is None else self.long.get(entry.class_key)
 
     def add(self, entry: Entry) -> None:
-        """Add a gang."""
         if entry.class_key is None:
             self._alone.append(entry)
             return
@@ -147,7 +144,6 @@ class EqualGangs:
         self._changed[entry.class_key] = None
 
     def remove(self, entry: Entry) -> None:
-        """Remove a gang."""
         if entry.class_key is None:
             self._alone = [each for each in self._alone if each is not entry]
             return

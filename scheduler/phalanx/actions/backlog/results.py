@@ -95,7 +95,6 @@ def _verdicts_behind(kind: Kind, selection: Selection, known: Mapping[GangId, Ve
 
 
 def _on_equal_gangs(verdict: Verdict, gang: Gang, others: Sequence[Gang]) -> list[Verdict]:
-    """The verdict on a gang as one on each of these gangs, which are equal to it."""
     pods = [str(pod) for pod in gang.members]
     if not any(pod in each.subject for each in verdict.evidence for pod in pods):
         return [_on(other, verdict, {}) for other in others]

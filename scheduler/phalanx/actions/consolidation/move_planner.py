@@ -18,13 +18,11 @@ from phalanx.actions.consolidation.spread_nodes import NO_NODES, outside_spread
 from phalanx.actions.demands.demand import Batch, Demand
 from phalanx.actions.nodes.gang_constraints import allowed_domains, constraints_of
 from phalanx.actions.nodes.node_classes import asked_for, request_vectors
-from phalanx.actions.nodes.resource_projection import volume_amounts
 from phalanx.actions.preemption.victim_problem import vector_of
 from phalanx.actions.problems.capacity_holders import charged
-from phalanx.actions.problems.device_choices import placed_by_choice
 from phalanx.actions.problems.joint_problem import solver_assignments
-from phalanx.actions.problems.placement import DemandPlacement, lacks_supply
-from phalanx.actions.problems.pod_assignment import assign_pods
+from phalanx.actions.problems.placement import DemandPlacement
+from phalanx.actions.problems.placer import Placer
 from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.framework.charges import with_marked_charges
 from phalanx.framework.session import Session
@@ -34,14 +32,11 @@ from phalanx.model.devices.uses import DeviceUse
 from phalanx.model.names import GangId, NodeName, PodUid, QueueName
 from phalanx.model.pods import Assignments, Pod
 from phalanx.model.resources import NONE, Resources, add
-from phalanx.model.supplies.known import supplied_of, with_offered, with_supplied
-from phalanx.rules.topology_spread import TopologySpreadRule
-from phalanx.solver.answer import Placed
+from phalanx.model.supplies.known import projected, with_supplied
 from phalanx.solver.checker import violated_rules
 from phalanx.solver.defragmentation.engine import plan_moves
 from phalanx.solver.defragmentation.problem import MovePlan, MoveProblem, MoveResult, MoveUnit, PodSet, Vector
 from phalanx.solver.defragmentation.problem import Placements as PlannedPlacements
-from phalanx.solver.engine import place
 from phalanx.solver.preemption.capacity import pods_that_fit
 
 Devices = Mapping[NodeName, frozenset[DeviceUse]]
@@ -95,6 +90,7 @@ class MovePlanner:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._problems = ProblemBuilder(session, may_grow=True)
+        self._placer = Placer(session, self._problems)
 
     def fits(self, demand: Demand) -> bool:
         """Whether the demand fits without any move."""
@@ -258,7 +254,7 @@ class MovePlanner:
             nodes = [node for node, _ in assignments]
             problem = self._problems.build_problem(demand, listing=nodes).problem
             trial.roll_back()
-        rules = tuple(rule for rule in problem.rules if isinstance(rule, TopologySpreadRule))
+        rules = tuple(rule for rule in problem.rules if rule.counts_others)
         spread = replace(problem, rules=rules)
         return not violated_rules(spread, solver_assignments(DemandPlacement(demand, assignments)))
 
@@ -278,15 +274,8 @@ class MovePlanner:
 
     def _place(self, demand: Demand, nodes: frozenset[NodeName] | None) -> Assignments | None:
         others = frozenset() if nodes is None else frozenset(self._session.nodes) - nodes
-        answer = placed_by_choice(self._session, demand, lambda: self._placed(demand, others))
-        if answer is None or sum(each.count for each in answer.assignments) < demand.count:
-            return None
-        assignments = assign_pods(self._session, demand, answer.assignments)
-        return None if lacks_supply(self._session, demand, assignments) else assignments
-
-    def _placed(self, demand: Demand, others: frozenset[NodeName]) -> Placed | None:
-        answer = place(self._problems.build_problem(demand, avoiding=others).problem)
-        return answer if isinstance(answer, Placed) else None
+        taken = self._placer.place_whole(demand, others)
+        return taken.assignments if taken is not None else None
 
 
 def _added(used: Usage, more: Usage) -> Usage:
@@ -324,8 +313,7 @@ class _View:
         self.nodes = list(session.nodes)
         self._index = {name: position for position, name in enumerate(self.nodes)}
         pods = [batch.pods[0] for each in demands for batch in each.batches]
-        self._supplied = supplied_of(pod.shape for pod in pods)
-        self._volumes = volume_amounts(session, pods)
+        self._projections = session.projections([pod.shape for pod in pods])
         self.resources = asked_for(map(self._asked, pods))
         self._used = [_added(unit.used, devices.freed(index)) for index, unit in enumerate(units)]
         self._most = self._free_without_units()
@@ -334,8 +322,8 @@ class _View:
 
     def free(self, node: NodeName) -> Resources:
         """What is free on the node, with its ports and volumes."""
-        amounts = {**with_offered(self._session.free(node), self._supplied), **self._claimed.free(node)}
-        return amounts if self._volumes is None else {**amounts, **self._volumes.on(node)}
+        free = projected(self._projections, self._session.nodes[node], self._session.free(node))
+        return {**free, **self._claimed.free(node)}
 
     def _asked(self, pod: Pod) -> Resources:
         return {**with_supplied(pod.shape), **self._claimed.asked(pod)}

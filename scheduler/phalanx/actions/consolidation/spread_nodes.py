@@ -1,14 +1,12 @@
 """The nodes that spread constraints exclude for one moved pod while everything else stays."""
 
-from collections.abc import Iterator
 from typing import Final
 
 from phalanx.actions.consolidation.movable_gangs import Movable
 from phalanx.actions.nodes.gang_constraints import constraints_of
 from phalanx.framework.nodes.affinity import label_value
 from phalanx.framework.session import Session
-from phalanx.model.names import NodeName, ShapeKey
-from phalanx.rules.topology_spread import TopologySpreadRule
+from phalanx.model.names import NodeName
 
 NO_NODES: Final = frozenset[NodeName]()
 
@@ -22,20 +20,9 @@ def outside_spread(session: Session, unit: Movable) -> frozenset[NodeName]:
         rules = constraints_of(session, unit.demand.gang).rules
         trial.roll_back()
     shape = unit.demand.batches[0].pods[0].shape.key
-    full = [
-        (rule.key, frozenset(_full(rule, shape))) for rule in rules if isinstance(rule, TopologySpreadRule)
-    ]
+    full = [values for rule in rules for values in rule.full(shape).items()]
     return frozenset(
         name
         for name, state in session.nodes.items()
         if any(label_value(state.node.labels, key) in values for key, values in full)
     )
-
-
-def _full(rule: TopologySpreadRule, shape: ShapeKey) -> Iterator[str]:
-    """The domains where one more pod of this shape would be too many."""
-    fewest = min((count for _, count in rule.existing), default=0)
-    if len(rule.existing) < rule.min_domains:
-        fewest = 0
-    is_counted = shape in rule.others or shape in rule.perhaps
-    yield from (value for value, count in rule.existing if count + is_counted - fewest > rule.max_skew)

@@ -379,7 +379,6 @@ class _FairUsersOrder:
         return sum(len(entries) for users in self._entries.values() for entries in users.values())
 
     def _next(self) -> tuple[_Owner, str]:
-        """The next owner, and its next user."""
         self._count_last()
         chosen = {
             owner: min(users, key=partial(self._user_key, owner)) for owner, users in self._entries.items()

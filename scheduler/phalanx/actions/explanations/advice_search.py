@@ -30,11 +30,8 @@ from phalanx.framework.session import Session
 from phalanx.model import named_parts
 from phalanx.model.resources import Resources, add
 from phalanx.model.supplies.known import writer_of
-from phalanx.rules.affinity import AffinityRule
-from phalanx.rules.budget import Budget
-from phalanx.rules.levels import SameDomain
-from phalanx.rules.other_topologies import OtherTopologyDomain
-from phalanx.rules.subgroups import SubgroupRule
+from phalanx.rules.budget import Budget, budgets_in
+from phalanx.rules.problem import Obstacle
 from phalanx.solver.infeasibility.explain import Explanation
 from phalanx.solver.infeasibility.relaxations import CAPACITY, ELIGIBILITY, NodeCapacity
 
@@ -216,9 +213,8 @@ class AdviceSearch:
     def _together(self, *, is_empty: bool) -> tuple[Action, ...]:
         """One action that consists of several."""
         session = self._trials.session_for(Change(self._demand, is_empty=is_empty))
-        rules = constraints_of(session, self._demand.gang).rules
-        limits = [rule for rule in rules if rule.name in self._limits]
-        budgets = [rule for rule in limits if isinstance(rule, Budget)]
+        limits = constraints_of(session, self._demand.gang).budgets
+        budgets = [rule for rule in limits if rule.name in self._limits]
         found = CombinedActions(self._session, self._demand, self._trials, budgets, is_empty=is_empty).find()
         return (kinds.Together(found),) if found else ()
 
@@ -256,8 +252,7 @@ class AdviceSearch:
 
     @cached_property
     def _budgets(self) -> tuple[Budget, ...]:
-        rules = constraints_of(self._session, self._demand.gang).rules
-        return tuple(rule for rule in rules if isinstance(rule, Budget))
+        return constraints_of(self._session, self._demand.gang).budgets
 
     def _helps(self, change: Change) -> bool:
         return self._noted(change, helps=self._trials.fits(change))
@@ -287,16 +282,14 @@ def _conflict(session: Session, question: Question) -> _Conflict:
     rules = [
         rule for rule in constraints_of(session, question.demand.gang).rules if rule.name in facts.conflict
     ]
-    limits = [rule for rule in rules if isinstance(rule, Budget)]
-    about_affinity = any(
-        isinstance(rule, AffinityRule) or (isinstance(rule, SameDomain) and rule.fixed) for rule in rules
-    )
+    limits = budgets_in(rules)
+    obstacles = {rule.obstacle for rule in rules}
     has_capacity = CAPACITY in facts.conflict
     causes = {ELIGIBILITY, AFFINITY, ANTI_AFFINITY}
     return _Conflict(
-        has_levels=any(isinstance(rule, SameDomain | SubgroupRule | OtherTopologyDomain) for rule in rules),
+        has_levels=Obstacle.LEVELS in obstacles or any(rule.gang_level for rule in rules),
         has_limits=bool(limits),
-        has_ineligible_nodes=about_affinity or not causes.isdisjoint(facts.conflict),
+        has_ineligible_nodes=Obstacle.AFFINITY in obstacles or not causes.isdisjoint(facts.conflict),
         is_about_nodes=len(facts.conflict) > sum(rule.nodes is None for rule in limits),
         is_about_requests=has_capacity or bool(limits),
     )

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from phalanx.actions.demands.demand import Demand
 from phalanx.actions.nodes.gang_constraints import GangConstraints, constraints_of, label_values
-from phalanx.actions.nodes.resource_projection import projection_for
+from phalanx.actions.nodes.resource_projection import projections_for
 from phalanx.framework.eligibility import evaluate
 from phalanx.framework.nodes.topology import Path, domain_path
 from phalanx.framework.session import Session
@@ -15,9 +15,9 @@ from phalanx.model.names import HOSTNAME_KEY, NodeName
 from phalanx.model.nodes import Node, NodeState
 from phalanx.model.queues import Objective
 from phalanx.model.resources import Resources
-from phalanx.rules.affinity import AffinityRule
-from phalanx.rules.budget import Budget
-from phalanx.rules.problem import NodeClass, PlacementProblem, Rule
+from phalanx.model.supplies.known import projected
+from phalanx.rules.budget import Budget, with_budgets
+from phalanx.rules.problem import NodeClass, Obstacle, PlacementProblem, Rule
 
 
 class ChangedNode(Struct, frozen=True):
@@ -58,16 +58,19 @@ def with_changed_nodes(
     names = frozenset(each.node.name for each in changed)
     kept = [_without(group, names) for group in problem.classes]
     new = _classes(problem, demand, session, constraints, nodes)
-    counting = [_counting(rule, changed) for rule in (constraints.rules if rules is None else rules)]
+    counting = with_budgets(
+        constraints.rules if rules is None else rules, lambda budget: _counting(budget, changed)
+    )
     classes = (*(group for group in kept if group.nodes), *new)
-    return replace(problem, classes=classes, rules=tuple(counting), ties=Objective.PACK, spread=0)
+    return replace(problem, classes=classes, rules=counting, ties=Objective.PACK, spread=0)
 
 
 def _with_all_labels(
     problem: PlacementProblem, session: Session, constraints: GangConstraints
 ) -> PlacementProblem:
     """The problem with the labels of all affinity rules: a copy may share a label that was unique before."""
-    keys = {rule.key for rule in constraints.rules if isinstance(rule, AffinityRule)} - {HOSTNAME_KEY}
+    affinity = [rule for rule in constraints.rules if rule.obstacle is Obstacle.AFFINITY]
+    keys = {key for rule in affinity for key in rule.keys} - {HOSTNAME_KEY}
     if keys <= set(problem.keys):
         return problem
     names = tuple(sorted(keys.union(problem.keys)))
@@ -89,8 +92,8 @@ def _without(group: NodeClass, names: frozenset[NodeName]) -> NodeClass:
     return replace(group, nodes=tuple(node for node in group.nodes if node not in names), order=())
 
 
-def _counting(rule: Rule, changed: Sequence[ChangedNode]) -> Rule:
-    if not isinstance(rule, Budget) or rule.nodes is None:
+def _counting(rule: Budget, changed: Sequence[ChangedNode]) -> Budget:
+    if rule.nodes is None:
         return rule
     return replace(
         rule, nodes=rule.nodes.union(each.node.name for each in changed if each.like in rule.nodes)
@@ -107,7 +110,7 @@ def _classes(
     pods = [batch.pods[0] for batch in demand.batches]
     states = {each.changed.node.name: NodeState(each.changed.node, free=each.free) for each in nodes}
     rejected = [evaluate(states, (), session.hooks.node_filters(pod), ()).rejected for pod in pods]
-    projection = projection_for(session, pods, [len(batch.pods) for batch in demand.batches])
+    projections = projections_for(session, pods, [len(batch.pods) for batch in demand.batches])
     most = [
         sum(role.request[index] * role.maximum for role in problem.roles)
         for index in range(len(problem.resources))
@@ -115,7 +118,7 @@ def _classes(
     found = []
     for each in nodes:
         node = each.changed.node
-        free = projection.of_node(session, states[node.name], each.free)
+        free = projected(projections, states[node.name], each.free)
         amounts = zip(problem.resources, most, strict=True)
         found.append(
             NodeClass(

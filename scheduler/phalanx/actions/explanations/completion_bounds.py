@@ -5,7 +5,6 @@ from typing import Final
 
 from phalanx.actions.demands.demand import Demand, without_affinity_terms
 from phalanx.actions.nodes.gang_constraints import GangConstraints, allowed_domains, constraints_of
-from phalanx.actions.nodes.resource_projection import volume_amounts
 from phalanx.actions.nodes.shared_charges import is_about_shared_claims
 from phalanx.actions.problems.capacity_holders import CapacityHolder
 from phalanx.framework.nodes.topology import Path
@@ -13,8 +12,7 @@ from phalanx.framework.session import Session
 from phalanx.model.names import NodeName
 from phalanx.model.pods import Pod
 from phalanx.model.resources import NONE, Resources, add
-from phalanx.model.supplies.known import supplied_of, with_offered, with_supplied
-from phalanx.rules.budget import Budget
+from phalanx.model.supplies.known import projected, with_supplied
 
 THOUSAND: Final = 1000
 
@@ -34,8 +32,7 @@ class CompletionBounds:
         self._session = session
         self._minimums: Counts = tuple(batch.minimum for batch in demand.batches)
         self._needs = [_needs(batch.pods[0]) for batch in demand.batches]
-        self._supplied = supplied_of(batch.pods[0].shape for batch in demand.batches)
-        self._volumes = volume_amounts(session, [batch.pods[0] for batch in demand.batches])
+        self._projections = session.projections([batch.pods[0].shape for batch in demand.batches])
         without_terms = map(without_affinity_terms, demand.batches)
         self._eligibilities = [session.eligibility(batch.pods[0]) for batch in without_terms]
         self._domains = allowed_domains(session, constraints)
@@ -160,8 +157,7 @@ class CompletionBounds:
         return found
 
     def _free(self, node: NodeName) -> Resources:
-        free = with_offered(self._session.free(node), self._supplied)
-        return free if self._volumes is None else {**free, **self._volumes.on(node)}
+        return projected(self._projections, self._session.nodes[node], self._session.free(node))
 
     def _lack(self, domain: Path) -> int:
         pairs = zip(self._totals[domain], self._minimums, strict=True)
@@ -199,8 +195,8 @@ def _over_budget(constraints: GangConstraints, demand: Demand) -> Resources:
     for batch in demand.batches:
         for name, need in _needs(batch.pods[0]):
             asked = add(asked, {name: need * batch.minimum})
-    for rule in constraints.rules:
-        if isinstance(rule, Budget) and rule.nodes is None and not is_about_shared_claims(rule):
+    for rule in constraints.budgets:
+        if rule.nodes is None and not is_about_shared_claims(rule):
             for name, left in rule.remaining.items():
                 if asked.get(name, 0) > max(0, left):
                     over[name] = max(over.get(name, 0), asked[name] - left)

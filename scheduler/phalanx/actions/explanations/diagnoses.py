@@ -24,10 +24,7 @@ from phalanx.model.nodes import TOPOLOGY_UNKNOWN
 from phalanx.model.reasons import NODES, Evidence, Reason
 from phalanx.model.resources import PODS, Resources, sum_of
 from phalanx.model.supplies.known import whole_texts
-from phalanx.rules.levels import SameDomain
 from phalanx.rules.problem import PlacementProblem, Rule
-from phalanx.rules.subgroups import SubgroupRule
-from phalanx.rules.topology_spread import TopologySpreadRule
 from phalanx.solver.infeasibility.explain import Explanation
 
 WAIT: Final = "Wait: no single event or change was found that is enough"
@@ -92,8 +89,14 @@ class Case(Struct, frozen=True, dict=True):
     @cached_property
     def unlabelled(self) -> tuple[UnlabelledNodes, ...]:
         """Nodes that a missing label excludes from all domains of a required level."""
-        levels = [rule.level for rule in self.problem.rules if isinstance(rule, SameDomain | SubgroupRule)]
+        rules = [rule for rule in self.problem.rules if rule.obstacle is not None]
+        levels = [level for rule in rules for level in (rule.gang_level, rule.subgroup_level) if level]
         return evidence.without_label(self.demand, self.session, levels)
+
+    @property
+    def conflicting(self) -> list[Rule]:
+        """The rules in the conflict."""
+        return [rule for rule in self.problem.rules if rule.name in self.facts.conflict]
 
 
 # --- nodes and cluster --------------------------------------------------------------------------------------
@@ -170,10 +173,10 @@ def insufficient(case: Case) -> Diagnosis:
         why = _missing(case.advice, missing)
     elif claims := evidence.devices_missing(demand, session):
         why = claims
-    elif bounds := [rule.name for rule in case.problem.rules if _bounds_devices(rule, case)]:
+    elif bounds := [rule.name for rule in case.conflicting if is_about_devices(rule)]:
         why = f"too few devices are free in the {bounds[0]}"
-    elif spread := [rule for rule in case.problem.rules if _limits(rule, case)]:
-        why = f"{spread[0].name} needs it in other domains"
+    elif spread := [rule.name for rule in case.conflicting if rule.counts_others]:
+        why = f"{spread[0]} needs it in other domains"
     elif in_use := evidence.supplies_in_use(demand, session):
         why = formatting.listed(f"{what} on {formatting.nodes(count)}" for what, count in in_use.items())
     return Diagnosis(
@@ -198,14 +201,6 @@ def _missing(advice: Advice, short: Resources) -> str:
         return f"{formatting.needed(sum_of(each.amounts for each in freed[0].capacity))} missing"
     more = [event.least for event in advice.events if isinstance(event, PodsFit)]
     return f"at least {formatting.needed(more[0] if more else short)} missing"
-
-
-def _bounds_devices(rule: Rule, case: Case) -> bool:
-    return is_about_devices(rule) and rule.name in case.facts.conflict
-
-
-def _limits(rule: Rule, case: Case) -> bool:
-    return isinstance(rule, TopologySpreadRule) and rule.name in case.facts.conflict
 
 
 def breaker_open(demand: Demand, session: Session) -> Diagnosis:
@@ -233,14 +228,14 @@ def nodes_unavailable(demand: Demand, session: Session, as_available: Session, a
 # --- domains ------------------------------------------------------------------------------------------------
 
 
-def above_domain(case: Case, rule: SameDomain) -> Diagnosis:
+def above_domain(case: Case, level: str) -> Diagnosis:
     """Fits no domain of the required level even if the cluster is empty."""
     count = sum(nodes.count for nodes in case.unlabelled)
     if count and count == len(evidence.eligible_nodes(case.demand, case.session)):
-        return _in_no_domain(case, rule)
+        return _in_no_domain(case, level)
     return Diagnosis(
         reason=Reason.ABOVE_DOMAIN_CAPACITY,
-        message=f"no {rule.level} holds {formatting.pods(case.demand.count)}{case.beside} even if it is "
+        message=f"no {level} holds {formatting.pods(case.demand.count)}{case.beside} even if it is "
         f"empty: the largest fits {case.fit}",
         evidence=(
             *conflict_evidence(case),
@@ -251,14 +246,14 @@ def above_domain(case: Case, rule: SameDomain) -> Diagnosis:
     )
 
 
-def _in_no_domain(case: Case, rule: SameDomain) -> Diagnosis:
+def _in_no_domain(case: Case, level: str) -> Diagnosis:
     """No eligible node has all labels down to the required level."""
     missing = formatting.listed(
         f"{nodes.count} lack{'s' * (nodes.count == 1)} label {nodes.label}" for nodes in case.unlabelled
     )
     return Diagnosis(
         reason=Reason.ABOVE_DOMAIN_CAPACITY,
-        message=f"no eligible node is in a {rule.level}: {missing}",
+        message=f"no eligible node is in a {level}: {missing}",
         evidence=(
             *conflict_evidence(case),
             *_without_domain(case),
@@ -268,14 +263,13 @@ def _in_no_domain(case: Case, rule: SameDomain) -> Diagnosis:
     )
 
 
-def no_domain(case: Case, rule: SameDomain) -> Diagnosis:
+def no_domain(case: Case, level: str) -> Diagnosis:
     """Fits without the required level, but no domain of it has enough free capacity now."""
     return Diagnosis(
         reason=Reason.NO_DOMAIN_FITS,
-        message=f"no {rule.level} fits all {formatting.pods(case.demand.count)} now: "
-        f"the best fits {case.fit}",
+        message=f"no {level} fits all {formatting.pods(case.demand.count)} now: the best fits {case.fit}",
         evidence=(
-            *_best_domain(case, rule),
+            *_best_domain(case, level),
             *conflict_evidence(case),
             *_without_domain(case),
             *completions_evidence(case),
@@ -357,33 +351,13 @@ def capacity_nominated(demand: Demand, session: Session) -> Diagnosis:
 
 
 def conflict_evidence(case: Case) -> tuple[Evidence, ...]:
-    """The constraints that are infeasible together, and whether the set is irreducible."""
+    """The constraints that are infeasible together, whether the set is irreducible, and what they count."""
     if not case.facts.conflict:
         return ()
     finding = "each of them is necessary" if case.facts.irreducible else "some may be unrelated"
     conflict = Evidence(subject=f"conflict of {' + '.join(case.facts.conflict)}", finding=finding)
-    return (conflict, *_spread(case))
-
-
-def _spread(case: Case) -> tuple[Evidence, ...]:
-    """The spread constraints in the conflict, with the pods that they count; the fullest domains first."""
-    rules = [
-        rule for rule in case.problem.rules if isinstance(rule, TopologySpreadRule) and _limits(rule, case)
-    ]
-    return tuple([Evidence(rule.name, _skew(rule)) for rule in rules])
-
-
-def _skew(rule: TopologySpreadRule) -> str:
-    """Such as "maxSkew 1 would be 3 in a; pods there now: a 2, b 0"."""
-    domains = sorted(rule.existing, key=lambda domain: (-domain[1], domain[0]))
-    least = domains[-1][1] if domains and len(domains) >= rule.min_domains else 0
-    limit = f"maxSkew {rule.max_skew}"
-    if domains and (skew := domains[0][1] + bool(rule.others) - least) > rule.max_skew:
-        limit += f" would be {skew} in {named_parts.domain(domains[0][0])}"
-    limit += f", minDomains {rule.min_domains}" if rule.min_domains > 1 else ""
-    shown = [f"{named_parts.domain(value)} {count}" for value, count in domains[:SHOWN_NODES]]
-    more = [f"{len(domains) - SHOWN_NODES} more"] if len(domains) > SHOWN_NODES else []
-    return f"{limit}; pods there now: {formatting.listed([*shown, *more])}"
+    found = [(rule.name, rule.evidence(SHOWN_NODES)) for rule in case.conflicting]
+    return (conflict, *(Evidence(name, text) for name, text in found if text))
 
 
 def _without_domain(case: Case) -> tuple[Evidence, ...]:
@@ -412,10 +386,10 @@ def _of_cluster(case: Case) -> tuple[Evidence, ...]:
     )
 
 
-def _best_domain(case: Case, rule: SameDomain) -> tuple[Evidence, ...]:
+def _best_domain(case: Case, level: str) -> tuple[Evidence, ...]:
     if not case.facts.best_domain or sum(case.facts.most) != len(case.fitting.pods):
         return ()
-    subject = f"{rule.level} {named_parts.domain(domain_name(case.facts.best_domain))}"
+    subject = f"{level} {named_parts.domain(domain_name(case.facts.best_domain))}"
     return (Evidence(subject=subject, finding=f"fits {case.fit_of_all}"),)
 
 

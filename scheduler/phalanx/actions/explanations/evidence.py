@@ -9,17 +9,15 @@ from phalanx.actions import formatting
 from phalanx.actions.demands.demand import Batch, Demand, requested, without_affinity_terms
 from phalanx.actions.explanations.completions import Completions
 from phalanx.actions.limits import EVIDENCE_BATCHES_MAX, EVIDENCE_LINES_MAX, SHOWN_MEMBERS
-from phalanx.actions.nodes.resource_projection import volume_amounts
 from phalanx.framework.session import Session
 from phalanx.limits import NOMINATED_PODS_NAMED_MAX
 from phalanx.model import named_parts
 from phalanx.model.names import NodeName
-from phalanx.model.nodes import TOPOLOGY_UNKNOWN, NominatedPods
-from phalanx.model.pods import Pod
+from phalanx.model.nodes import TOPOLOGY_UNKNOWN, NodeState, NominatedPods
+from phalanx.model.pods import Pod, PodShape
 from phalanx.model.reasons import NODES, Evidence
 from phalanx.model.resources import NONE, PODS, Resources, fits, sum_of
-from phalanx.model.supplies.attach_limits import ATTACH_LIMITS
-from phalanx.model.supplies.known import lacking, shortage, supply_of
+from phalanx.model.supplies.known import lacking, projected, shortage
 from phalanx.model.supplies.supply import OpenSupply
 
 
@@ -210,7 +208,6 @@ def _too_full(batch: Batch, session: Session) -> dict[NodeName, str]:
     """Eligible nodes on which no pod of the batch fits, with the first insufficient resource."""
     pod = batch.pods[0]
     rejected = session.eligibility(pod).rejected
-    volumes = volume_amounts(session, [pod])
     supplies = session.facts.needed_supplies((pod.shape,))
     causes: dict[NodeName, str] = {}
     needs = sorted(((name, need) for name, need in pod.shape.requests.items() if need > 0), key=_by_dominance)
@@ -223,10 +220,8 @@ def _too_full(batch: Batch, session: Session) -> dict[NodeName, str]:
                 causes[node] = why
             elif short is not None:
                 causes[node] = f"insufficient {short}"
-            elif (resource := lacking(pod.shape, free)) is not None:
-                causes[node] = _why_lacking(resource, node, session)
-            elif volumes is not None and (name := volumes.lacking(pod.shape, node)) is not None:
-                causes[node] = shortage(name)
+            elif why := _lacking_supply(pod.shape, session.nodes[node], session):
+                causes[node] = why
             elif why := _why_no_devices(pod, session, node):
                 causes[node] = f"no devices for its claims: {why}"
     return causes
@@ -289,25 +284,25 @@ def supplies_in_use(demand: Demand, session: Session) -> Counter[str]:
     counts: Counter[str] = Counter()
     for pod in [batch.pods[0] for batch in demand.batches if batch.pods[0].shape.supplied]:
         rejected = session.eligibility(pod).rejected
-        volumes = volume_amounts(session, [pod])
-        for node in session.nodes:
+        for node, state in session.nodes.items():
             free = session.free(node) if node not in rejected else NONE
-            if not fits(pod.shape.requests, free):
-                continue
-            resource = lacking(pod.shape, free)
-            if resource is not None:
-                counts[_why_lacking(resource, node, session)] += 1
-            elif volumes is not None and (name := volumes.lacking(pod.shape, node)) is not None:
-                counts[shortage(name)] += 1
+            if fits(pod.shape.requests, free) and (why := _lacking_supply(pod.shape, state, session)):
+                counts[why] += 1
     return counts
 
 
-def _why_lacking(resource: str, node: NodeName, session: Session) -> str:
-    if supply_of(resource) is not ATTACH_LIMITS:
-        return shortage(resource)
-    name = ATTACH_LIMITS.what(resource)
-    limit = next((each.limit for each in session.csi_nodes.get(node, ()) if each.name == name), None)
-    return f"the limit of {limit} volumes of {name} is reached"
+def _lacking_supply(shape: PodShape, state: NodeState, session: Session) -> str | None:
+    """Of which supply the node has too little for such a pod; None for none."""
+    node = state.node.name
+    free = session.free(node)
+    resource = lacking(shape, free)
+    if resource is None:
+        has = projected(session.projections((shape,)), state, free)
+        resource = next((name for name, need in shape.supplied if has[name] < need), None)
+    if resource is None:
+        return None
+    texts = (supply.shortage(resource, node) for supply in session.supplies)
+    return next(filter(None, texts), shortage(resource))
 
 
 def _by_dominance(amount: tuple[str, int]) -> tuple[bool, str]:

@@ -31,8 +31,8 @@ from phalanx.actions.explanations.exclusion_causes import AFFINITY, ANTI_AFFINIT
 from phalanx.actions.explanations.explanation_problems import ExplanationProblems, ProblemPair
 from phalanx.actions.explanations.fitting_pods import FittingPods, fitting_pods, with_any_members
 from phalanx.actions.explanations.relaxed_clusters import EmptyCluster, RelaxedClusters, StayingUsage
+from phalanx.actions.explanations.supply_diagnoses import above_supply, scarce_supply
 from phalanx.actions.explanations.trials import Change, TrialProblems, Trials
-from phalanx.actions.explanations.volume_diagnoses import few_volumes, is_about_volumes, too_few_volumes
 from phalanx.actions.limits import (
     ADVICE_KINDS_MAX,
     ADVICE_SOLVES_MAX,
@@ -47,11 +47,8 @@ from phalanx.framework.session import Session
 from phalanx.limits import EXPLANATION_DETERMINISTIC_LIMIT
 from phalanx.model.names import GangId
 from phalanx.model.reasons import Category, Reason
-from phalanx.rules.affinity import PodAntiAffinityRule
-from phalanx.rules.budget import Budget
-from phalanx.rules.levels import SameDomain
+from phalanx.rules.budget import Budget, budgets_in
 from phalanx.rules.problem import Obstacle, PlacementProblem, Rule
-from phalanx.rules.topology_spread import TopologySpreadRule
 from phalanx.solver.answer import Placed, SolveLimits
 from phalanx.solver.answer_cache import AnswerCache
 from phalanx.solver.infeasibility.explain import (
@@ -203,9 +200,9 @@ class Explainer:
         nowhere = evidence.nowhere_eligible(without_terms, self._session)
         if nowhere is not None:
             return self._diagnose_no_eligible_node(demand, without_terms, nowhere)
-        few = few_volumes(demand, self._session)
-        if few is not None:
-            return few
+        scarce = scarce_supply(demand, self._session)
+        if scarce is not None:
+            return scarce
         if not may_fit_empty:
             facts = explain(
                 problems.empty,
@@ -317,59 +314,60 @@ def _advised(demand: Demand) -> Hashable:
 
 
 def _impossible(case: Case) -> Diagnosis:
-    rule = _named_rule(case)
-    if isinstance(rule, Budget):
-        if is_about_volumes(rule):
-            return too_few_volumes(case.demand, rule)
-        if is_about_devices(rule):
-            return diagnoses.above_cluster(case)
-        if rule.words is not None:
-            return limit_diagnoses.plugin_limit(case, rule.words, is_empty=True)
-        return above_limit_of_shared_claims(case, rule) or limit_diagnoses.above_queue_limit(case, rule)
+    rules = _named_rules(case)
+    if rules and rules[0].words is not None:
+        return limit_diagnoses.plugin_limit(case, rules[0].words, is_empty=True)
+    for budget in budgets_in(rules[:1]):
+        return _above_limit(case, budget)
     if case.facts.obstacle is Obstacle.AFFINITY:
-        return diagnoses.above_rule(case, _affinity(case)[1])
-    if isinstance(rule, SameDomain):
-        return diagnoses.above_domain(case, rule)
-    return diagnoses.above_rule(case, rule.name) if rule is not None else diagnoses.above_cluster(case)
+        return diagnoses.above_rule(case, _affinity(case, rules)[1])
+    if rules and rules[0].gang_level:
+        return diagnoses.above_domain(case, rules[0].gang_level)
+    return diagnoses.above_rule(case, rules[0].name) if rules else diagnoses.above_cluster(case)
+
+
+def _above_limit(case: Case, budget: Budget) -> Diagnosis:
+    supply = case.session.supply_of(budget)
+    if supply is not None:
+        return above_supply(case.demand, budget, supply)
+    if is_about_devices(budget):
+        return diagnoses.above_cluster(case)
+    return above_limit_of_shared_claims(case, budget) or limit_diagnoses.above_queue_limit(case, budget)
 
 
 def _waiting(case: Case) -> Diagnosis:
-    rule = _named_rule(case)
-    if isinstance(rule, Budget) and is_about_volumes(rule):
-        return too_few_volumes(case.demand, rule)
-    if is_about_devices(rule):
-        return diagnoses.insufficient(case)
-    if isinstance(rule, Budget):
-        if rule.words is not None:
-            return limit_diagnoses.plugin_limit(case, rule.words, is_empty=False)
-        return limit_of_shared_claims(case, rule) or limit_diagnoses.queue_limit(case, rule)
+    rules = _named_rules(case)
+    if rules and rules[0].words is not None:
+        return limit_diagnoses.plugin_limit(case, rules[0].words, is_empty=False)
+    for budget in budgets_in(rules[:1]):
+        return _limit(case, budget)
     if case.facts.obstacle is Obstacle.AFFINITY:
-        return diagnoses.pod_affinity(case, *_affinity(case))
-    if isinstance(rule, SameDomain):
-        return diagnoses.no_domain(case, rule)
-    return diagnoses.no_rule(case, rule.name) if rule is not None else diagnoses.insufficient(case)
+        return diagnoses.pod_affinity(case, *_affinity(case, rules))
+    if rules and rules[0].gang_level:
+        return diagnoses.no_domain(case, rules[0].gang_level)
+    return diagnoses.no_rule(case, rules[0].name) if rules else diagnoses.insufficient(case)
 
 
-def _named_rule(case: Case) -> Rule | None:
-    """The first rule in the conflict that is part of the obstacle; levels of the whole gang come first."""
-    rules = [
-        rule
-        for rule in case.problem.rules
-        if rule.name in case.facts.conflict and rule.obstacle is case.facts.obstacle
-    ]
-    return min(rules, key=lambda rule: not isinstance(rule, SameDomain), default=None)
+def _limit(case: Case, budget: Budget) -> Diagnosis:
+    supply = case.session.supply_of(budget)
+    if supply is not None:
+        return above_supply(case.demand, budget, supply)
+    if is_about_devices(budget):
+        return diagnoses.insufficient(case)
+    return limit_of_shared_claims(case, budget) or limit_diagnoses.queue_limit(case, budget)
 
 
-def _affinity(case: Case) -> tuple[Reason, str]:
+def _named_rules(case: Case) -> list[Rule]:
+    """The rules in the conflict that are part of the obstacle; levels of the whole gang come first."""
+    rules = [rule for rule in case.conflicting if rule.obstacle is case.facts.obstacle]
+    return sorted(rules, key=lambda rule: not rule.gang_level)
+
+
+def _affinity(case: Case, rules: Sequence[Rule]) -> tuple[Reason, str]:
     """The reason and the name of the affinity or anti-affinity in the conflict."""
     if ANTI_AFFINITY in case.facts.conflict:
         return Reason.POD_ANTI_AFFINITY, ANTI_AFFINITY
-    rule = _named_rule(case)
-    if isinstance(rule, PodAntiAffinityRule):
-        return Reason.POD_ANTI_AFFINITY, rule.name
-    if isinstance(rule, TopologySpreadRule):
-        return Reason.TOPOLOGY_SPREAD, rule.name
-    return Reason.POD_AFFINITY, rule.name if rule is not None else AFFINITY
+    return (rules[0].reason, rules[0].name) if rules else (Reason.POD_AFFINITY, AFFINITY)
 
 
 def _about(demand: Demand, diagnosis: Diagnosis, examined: Demand) -> Diagnosis:

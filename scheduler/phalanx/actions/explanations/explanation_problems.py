@@ -22,17 +22,16 @@ from phalanx.actions.nodes.fullness import Fullness
 from phalanx.actions.nodes.gang_constraints import GangConstraints, constraints_of
 from phalanx.actions.nodes.node_classes import StaticPart, asked_for, request_vectors, static_parts
 from phalanx.actions.nodes.pod_capacity import Vector, capped, pods_that_fit, used_together
-from phalanx.actions.nodes.resource_projection import ResourceProjection, projection_for
+from phalanx.actions.nodes.resource_projection import free_amounts, projections_for
 from phalanx.actions.problems.problem_builder import narrowed, roles_of
 from phalanx.framework.eligibility import Eligibility
 from phalanx.framework.mixed_devices import RELAXED, Division
 from phalanx.framework.session import Session
 from phalanx.model.names import NodeName
 from phalanx.model.resources import Resources
-from phalanx.rules.affinity import AffinityRule, PodAffinityRule
-from phalanx.rules.levels import SameDomain
-from phalanx.rules.problem import NodeClass, PlacementProblem, Rule
-from phalanx.rules.topology_spread import TopologySpreadRule
+from phalanx.model.supplies.known import requested
+from phalanx.model.supplies.supply import Projection
+from phalanx.rules.problem import NodeClass, Obstacle, PlacementProblem, Rule
 from phalanx.solver.infeasibility.relaxations import ELIGIBILITY, Exclusions
 
 _Allowed = tuple[bool, ...]
@@ -72,12 +71,12 @@ class ExplanationProblems:
         pods = [batch.pods[0] for batch in demand.batches]
         most = [len(batch.pods) for batch in demand.batches]
         with self._session.devices.mixed.dividing(division):
-            projection = projection_for(self._session, pods, most)
-        asked = projection.asked(pods)
+            projections = projections_for(self._session, pods, most)
+        asked = requested(projections, pods)
         resources = asked_for(asked)
         requests = request_vectors(asked, resources)
         relevant = _RelevantAmounts(resources, requests, most)
-        full, vacant, exclusions = self._classes(demand, now, empty_session, relevant, projection)
+        full, vacant, exclusions = self._classes(demand, now, empty_session, relevant, projections)
         rules = _rules_when_empty(now, empty)
         problem = PlacementProblem(
             resources=resources,
@@ -120,11 +119,11 @@ class ExplanationProblems:
         constraints: GangConstraints,
         empty: Session,
         relevant: "_RelevantAmounts",
-        projection: ResourceProjection,
+        projections: Sequence[Projection],
     ) -> tuple[tuple[NodeClass, ...], tuple[NodeClass, ...], Exclusions]:
         """Each class now and when empty, with no more nodes than pods, and the causes of its eligibility."""
         groups: dict[_Key, list[tuple[Vector, NodeName]]] = {}
-        free, vacant = projection.free(self._session), projection.free(empty)
+        free, vacant = free_amounts(projections, self._session), free_amounts(projections, empty)
         parts = static_parts(self._session, self._eligibilities(demand.batches), constraints)
         causes = exclusion_causes(self._session, demand.batches)
         possible = eligible_when_empty(empty, demand.batches)
@@ -163,21 +162,17 @@ def _by_node(groups: Sequence[Sequence[Eligibility]]) -> Callable[[NodeName], tu
 
 
 def _rules_when_empty(now: GangConstraints, empty: GangConstraints) -> tuple[Rule, ...]:
-    """The rules of the empty cluster, with the affinity of now."""
-    affinity = [rule for rule in now.rules if _is_of_affinity(rule) and not _is_near_others(rule)]
+    """The rules of the empty cluster, with the affinity of now.
+
+    Pods outside the gang that satisfy a rule too may be anywhere in the empty cluster.
+    """
+    affinity = [rule for rule in now.rules if _is_of_affinity(rule) and not rule.is_met_by_others]
     return (*(rule for rule in empty.rules if not _is_of_affinity(rule)), *affinity)
 
 
 def _is_of_affinity(rule: Rule) -> bool:
     """Whether the rule is about affinity among members of the gang. Spread counts other pods too."""
-    if isinstance(rule, TopologySpreadRule):
-        return False
-    return isinstance(rule, AffinityRule) or (isinstance(rule, SameDomain) and rule.fixed)
-
-
-def _is_near_others(rule: Rule) -> bool:
-    """Whether pods outside the gang satisfy the rule too. In the empty cluster they may be anywhere."""
-    return isinstance(rule, PodAffinityRule) and bool(rule.existing_values)
+    return rule.obstacle is Obstacle.AFFINITY and not rule.counts_others
 
 
 class _RelevantAmounts:

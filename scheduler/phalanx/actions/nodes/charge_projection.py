@@ -10,6 +10,7 @@ from typing import Final
 from msgspec import Struct
 
 from phalanx.model.charges import have_charges, own_charges
+from phalanx.model.nodes import NodeState
 from phalanx.model.pods import Pod
 from phalanx.model.resources import Resources, add
 
@@ -35,7 +36,7 @@ class ChargeProjection(Struct, frozen=True):
         on_node = {ON_NODE + name: requests[name] for name in self.listed if requests.get(name)}
         return {**requests, **add(_part(requests, self.names), own_charges(pod)), **on_node}
 
-    def free(self, free: Resources) -> Resources:
+    def free(self, state: NodeState, free: Resources) -> Resources:
         """The free amounts of a node."""
         if not self.names:
             return free

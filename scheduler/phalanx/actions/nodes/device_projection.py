@@ -26,7 +26,7 @@ from phalanx.model.devices.claims import ClaimSpec
 from phalanx.model.devices.joint_slots import FreeDevices, PlainKinds, plain_kinds
 from phalanx.model.devices.limits import MIXED_WEIGHT_MAX
 from phalanx.model.devices.mixed_slots import Asked, Weights
-from phalanx.model.nodes import Node
+from phalanx.model.nodes import Node, NodeState
 from phalanx.model.pods import Pod
 from phalanx.model.resources import Resources
 
@@ -39,6 +39,7 @@ _NAME_BYTES: Final = 8
 class DeviceProjection(Struct, frozen=True, dict=True):
     """The projection of devices of claims."""
 
+    devices: SessionDevices
     needs: tuple[tuple[str, Need], ...]
     """What the pods need, by resource name."""
     most: tuple[int, ...] = ()
@@ -53,20 +54,21 @@ class DeviceProjection(Struct, frozen=True, dict=True):
     division: Division = SAFE
     """What is assumed of such nodes."""
 
-    def request(self, pod: Pod) -> Resources:
-        """The sets of devices that the pod requests."""
+    def request(self, pod: Pod, requests: Resources) -> Resources:
+        """The requests with the sets of devices of the pod."""
         name = pod.shape.device_slot
         if not name:
-            return {}
+            return requests
         if len(self.needs) == 1:
-            return {name: 1}
+            return {**requests, name: 1}
         place = [known for known, _ in self.needs].index(name)
         mixed = {key: each[place] for key, each in zip(self._mixed, self.weights, strict=True)}
         asked = self._amounts(self._asked[place])
-        return {name: 1, **{key: count for key, count in (mixed | asked).items() if count}}
+        return {**requests, name: 1, **{key: count for key, count in (mixed | asked).items() if count}}
 
-    def free(self, devices: SessionDevices, node: Node, free: Resources) -> Resources:
+    def free(self, state: NodeState, free: Resources) -> Resources:
         """The free amounts of the node with its sets of devices."""
+        devices, node = self.devices, state.node
         slots = {name: devices.count(need, node) for name, need in self.needs}
         if len(self.needs) == 1:
             return {**free, **slots}
@@ -162,11 +164,12 @@ def device_projection(session: Session, pods: Sequence[Pod], most: Sequence[int]
             shapes[name] = pod.shape
     found = tuple([(name, session.devices.needs.of(shapes[name])) for name in sorted(asked)])
     if len(found) < 2:
-        return DeviceProjection(found) if found else None
+        return DeviceProjection(session.devices, found) if found else None
     claims = {name: session.devices.all_claims(need) for name, need in found}
     kinds = plain_kinds([spec for some in claims.values() for spec in some])
     counts = tuple([asked[name] for name, _ in found])
-    projection = DeviceProjection(found, counts, claims, kinds, division=session.devices.mixed.division)
+    division = session.devices.mixed.division
+    projection = DeviceProjection(session.devices, found, counts, claims, kinds, division=division)
     return projection.with_weights(session)
 
 

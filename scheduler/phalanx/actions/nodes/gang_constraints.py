@@ -14,9 +14,9 @@ from phalanx.model.names import NodeName
 from phalanx.model.nodes import Node
 from phalanx.model.pods import Pod
 from phalanx.model.snapshot import Topology
+from phalanx.rules.anchors import NOWHERE, Anchor, RoleAnchor, SubgroupAnchor
 from phalanx.rules.budget import Budget, budgets_in
-from phalanx.rules.problem import NOWHERE, Anchor, OtherLevel, Rule, SubgroupAnchor
-from phalanx.rules.traffic import RoleAnchor
+from phalanx.rules.problem import OtherLevel, Rule
 
 
 class GangConstraints(Struct, frozen=True):
@@ -94,7 +94,7 @@ class GangConstraints(Struct, frozen=True):
 def constraints_of(session: Session, gang: Gang) -> GangConstraints:
     """The constraints of all plugins for this gang now."""
     rules = with_shared_charges(session.hooks.rules(gang), gang, session)
-    rules = (*rules, *session.devices.budgets(gang))
+    rules = (*session.supply_budgets(gang), *rules, *session.devices.budgets(gang))
     others = {key: level for rule in rules for key, level in rule.other_levels.items()}
     if others:
         members = _Members(session, gang)

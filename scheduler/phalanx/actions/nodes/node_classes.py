@@ -25,7 +25,7 @@ from phalanx.actions.nodes.pod_capacity import (
     node_capacity,
     pod_weights,
 )
-from phalanx.actions.nodes.resource_projection import projection_for
+from phalanx.actions.nodes.resource_projection import free_amounts, projections_for
 from phalanx.framework.eligibility import Eligibility
 from phalanx.framework.nodes.topology import Path
 from phalanx.framework.session import Session
@@ -33,6 +33,7 @@ from phalanx.model.names import NodeName, ShapeKey
 from phalanx.model.pods import Pod
 from phalanx.model.queues import Objective
 from phalanx.model.resources import Resources
+from phalanx.model.supplies.known import requested
 from phalanx.rules.problem import NodeClass
 
 ClassKey = tuple[Path, tuple[bool, ...], Vector, Vector, tuple[str, ...], Vector, int]
@@ -152,12 +153,12 @@ class ClassTable:
         del self._session, self._free, self._node_order
 
     def _open(self, session: Session, class_spec: NodeClassSpec, node_order: NodeOrder) -> None:
-        projection = projection_for(session, class_spec.pods, class_spec.at_most)
-        asked = projection.asked(class_spec.pods)
+        projections = projections_for(session, class_spec.pods, class_spec.at_most)
+        asked = requested(projections, class_spec.pods)
         self.resources = asked_for(asked)
         self.requests = request_vectors(asked, self.resources)
         self._session = session
-        self._free = projection.free(session)
+        self._free = free_amounts(projections, session)
         self._node_order = node_order
         self._has_order = class_spec.ties is not Objective.PACK
         self._spread = class_spec.spread
@@ -482,5 +483,5 @@ def is_cacheable(session: Session, class_spec: NodeClassSpec) -> bool:
 
 def is_refreshable(session: Session, class_spec: NodeClassSpec) -> bool:
     """Whether nothing but labels, eligibility, costs and plain resources of nodes matters to a table."""
-    projection = projection_for(session, class_spec.pods, class_spec.at_most)
-    return class_spec.ties is Objective.PACK and projection.are_plain
+    projections = projections_for(session, class_spec.pods, class_spec.at_most)
+    return class_spec.ties is Objective.PACK and not projections

@@ -19,7 +19,7 @@ from phalanx.framework.session import Session
 from phalanx.model.gangs import Gang
 from phalanx.model.names import QueueName
 from phalanx.model.resources import NONE, PODS, Resources, scale, sum_of
-from phalanx.rules.budget import Budget
+from phalanx.rules.budget import Budget, budgets_in, with_budgets
 from phalanx.rules.problem import Rule
 
 _FOR_SHARED: Final = " for claims that pods share"
@@ -67,18 +67,16 @@ def with_shared_charges(rules: tuple[Rule, ...], gang: Gang, session: Session) -
     claims = _claims(gang, session)
     if not claims.names:
         return rules
-    found: list[Rule] = []
     exceeded: list[Rule] = []
-    for rule in rules:
-        if not isinstance(rule, Budget):
-            found.append(rule)
-            continue
+
+    def beside_claims(rule: Budget) -> Budget:
         counted = _counted(rule, claims, session)
         left = _less(rule, counted.others)
-        found.append(_less(left, counted.needed))
         if any(amount > left.remaining.get(name, amount) for name, amount in counted.needed.items()):
             exceeded.append(Budget(rule.name + _FOR_SHARED, remaining={PODS: 0}, nodes=rule.nodes))
-    return (*found, *exceeded)
+        return _less(left, counted.needed)
+
+    return (*with_budgets(rules, beside_claims), *exceeded)
 
 
 def _claims(gang: Gang, session: Session) -> _Claims:
@@ -137,8 +135,8 @@ def is_about_shared_claims(rule: Rule) -> bool:
 def exceeded_budget(rule: Rule, gang: Gang, session: Session) -> tuple[Budget, Resources] | None:
     """The budget that cannot hold them, with what it has left; and what it lacks for them."""
     name = rule.name.removesuffix(_FOR_SHARED)
-    for found in session.hooks.rules(gang):
-        if found.name == name and isinstance(found, Budget):
+    for found in budgets_in(session.hooks.rules(gang)):
+        if found.name == name:
             counted = _counted(found, _claims(gang, session), session)
             return _less(found, counted.others), counted.needed
     return None

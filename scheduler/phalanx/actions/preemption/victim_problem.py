@@ -14,17 +14,15 @@ from phalanx.actions.demands.demand import Demand, has_affinity_terms
 from phalanx.actions.nodes.charge_projection import NO_CHARGES, ChargeProjection, charge_projection
 from phalanx.actions.nodes.gang_constraints import GangConstraints, allowed_domains, constraints_of
 from phalanx.actions.nodes.node_classes import asked_for, request_vectors
-from phalanx.actions.nodes.resource_projection import volume_amounts
 from phalanx.actions.preemption.eviction_limits import ExceededLimit
 from phalanx.actions.preemption.least_evictions import NO_LEAST, LeastEvictions, freed_for
 from phalanx.actions.preemption.victims import Victim
 from phalanx.framework.evictions import QueueEvictionLimit
 from phalanx.framework.session import Session
-from phalanx.framework.volume_supply import VolumeAmounts
 from phalanx.model.names import GangId, NodeName
 from phalanx.model.resources import Resources
-from phalanx.model.supplies.known import supply_of, with_offered, with_supplied
-from phalanx.rules.budget import Budget
+from phalanx.model.supplies.known import projected, requested
+from phalanx.model.supplies.supply import Projection
 from phalanx.solver.preemption.capacity import pods_that_fit
 from phalanx.solver.preemption.problem import (
     EvictionLimit,
@@ -65,7 +63,8 @@ def problem_of(
     constraints = constraints_of(session, demand.gang)
     pods = [batch.pods[0] for batch in demand.batches]
     charges = charge_projection(pods) or NO_CHARGES
-    asked = [charges.request(pod, with_supplied(pod.shape)) for pod in pods]
+    projections = (*session.projections([pod.shape for pod in pods]), charges)
+    asked = requested(projections, pods)
     resources = asked_for(asked)
     wants = tuple(
         PodDemand(request, len(batch.pods))
@@ -73,8 +72,7 @@ def problem_of(
     )
     freed = _freed_by_all(victims, resources, charges)
     rejected = _rejected(session, demand, victims if with_unblocked_nodes else ())
-    offers = _Offers(session, tuple(filter(supply_of, resources)), volume_amounts(session, pods), charges)
-    nodes, names = _target_nodes(session, constraints, wants, resources, freed, rejected, offers)
+    nodes, names = _target_nodes(session, constraints, wants, resources, freed, rejected, projections)
     index = {name: position for position, name in enumerate(names)}
     requires = required_units(victims)
     units = tuple(
@@ -116,20 +114,6 @@ def vector_of(amounts: Resources, resources: Sequence[str]) -> Vector:
     return tuple([amounts.get(name, 0) for name in resources])
 
 
-class _Offers(Struct, frozen=True):
-    """What nodes offer to certain pods."""
-
-    session: Session
-    supplied: tuple[str, ...]
-    volumes: VolumeAmounts | None
-    charges: ChargeProjection
-
-    def free(self, node: NodeName) -> Resources:
-        """The free amounts of a node."""
-        amounts = self.charges.free(with_offered(self.session.free(node), self.supplied))
-        return amounts if self.volumes is None else {**amounts, **self.volumes.on(node)}
-
-
 def _freed_by_all(
     victims: Sequence[Victim], resources: Sequence[str], charges: ChargeProjection
 ) -> dict[NodeName, list[int]]:
@@ -150,7 +134,7 @@ def _target_nodes(
     resources: Sequence[str],
     freed: Mapping[NodeName, Sequence[int]],
     rejected: Sequence[Collection[NodeName]],
-    offers: _Offers,
+    projections: Sequence[Projection],
 ) -> tuple[tuple[TargetNode, ...], list[NodeName]]:
     """The nodes on which at least one pod fits if all victims are evicted, and their names."""
     domain_of = allowed_domains(session, constraints)
@@ -158,7 +142,7 @@ def _target_nodes(
     targets: list[TargetNode] = []
     names: list[NodeName] = []
     for node, domain in domain_of.items():
-        free = vector_of(offers.free(node), resources)
+        free = vector_of(projected(projections, session.nodes[node], session.free(node)), resources)
         most = [have + more for have, more in zip(free, freed.get(node, (0,) * len(free)), strict=True)]
         max_pods = tuple(
             0 if node in out else pods_that_fit(most, want.request, want.count)
@@ -241,8 +225,8 @@ def _quota_limits(
     session: Session, constraints: GangConstraints, victims: Sequence[Victim], resources: Sequence[str]
 ) -> tuple[QuotaLimit, ...]:
     found = []
-    for rule in constraints.rules:
-        if not isinstance(rule, Budget) or rule.nodes is not None:
+    for rule in constraints.budgets:
+        if rule.nodes is not None:
             continue
         limited = [position for position, name in enumerate(resources) if name in rule.remaining]
         names = [resources[position] for position in limited]

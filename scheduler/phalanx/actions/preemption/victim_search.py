@@ -24,8 +24,7 @@ from phalanx.actions.preemption.least_evictions import NO_LEAST, LeastEvictions
 from phalanx.actions.preemption.objective import ranked
 from phalanx.actions.preemption.victim_problem import Bounds, problem_of
 from phalanx.actions.preemption.victims import Victim
-from phalanx.actions.problems.device_choices import placed_by_choice
-from phalanx.actions.problems.pod_assignment import assign_pods
+from phalanx.actions.problems.placer import Placer
 from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.actions.reservations.reservations import Exchange, Reservation, hold
 from phalanx.framework.charges import with_marked_charges
@@ -39,8 +38,6 @@ from phalanx.model.pods import Assignments, Pod
 from phalanx.model.reasons import Evidence
 from phalanx.model.supplies.known import requests_parts, total_usage
 from phalanx.model.supplies.supply import NO_PARTS, Parts
-from phalanx.solver.answer import Placed
-from phalanx.solver.engine import place
 from phalanx.solver.preemption.capacity import CapacityTracker
 from phalanx.solver.preemption.engine import choose_victims
 from phalanx.solver.preemption.problem import PreemptionProblem, VictimSet
@@ -123,6 +120,7 @@ class VictimSearch:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._problems = ProblemBuilder(session, may_grow=True)
+        self._placer = Placer(session, self._problems)
         self._effort = CYCLE_VICTIMS_LIMIT
         self.errors: list[str] = []
 
@@ -341,16 +339,9 @@ class VictimSearch:
         """The assignments of the whole demand when these have terminated; None if it does not fit."""
         with self._session.statement() as trial:
             self._assume_terminated(victims, trial)
-            answer = placed_by_choice(self._session, demand, lambda: self._placed(demand))
-            assignments = (
-                assign_pods(self._session, demand, answer.assignments) if answer is not None else None
-            )
+            taken = self._placer.place_whole(demand)
             trial.roll_back()
-        return assignments
-
-    def _placed(self, demand: Demand) -> Placed | None:
-        answer = place(self._problems.build_problem(demand).problem)
-        return answer if isinstance(answer, Placed) else None
+        return taken.assignments if taken is not None else None
 
     def _assume_terminated(self, victims: Sequence[Victim], trial: Statement) -> None:
         for each in victims:

@@ -5,10 +5,12 @@ where they are placed then, nothing better is possible. Else only what fits for 
 does not place the whole demand, what was placed first is corrected: a node on which some members would get no
 devices is from now on for the largest part of them that does, and the demand is solved again.
 
-Whatever is placed in the end, its bound is that of the first of these problems.
+The bound of whatever is placed in the end is that of the first of these problems.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+
+from msgspec import Struct
 
 from phalanx.actions.demands.demand import Demand
 from phalanx.actions.limits import DEVICE_DIVISIONS_MAX
@@ -22,26 +24,26 @@ from phalanx.solver.answer import Placed
 
 Solve = Callable[[], Placed | None]
 
-Certify = Callable[[Placed], Placed]
-"""The same placement with a bound on all placements that may be possible."""
+
+class Divided(Struct, frozen=True):
+    """An answer, and whether placements were left out that may be possible."""
+
+    answer: Placed | None
+    is_restricted: bool = False
+    may_fit: bool = False
+    """Whether more of the demand might fit: no way was found to divide the devices."""
 
 
-def placed_with_divided_devices(
-    session: Session, demand: Demand, solve: Solve, certify: Certify
-) -> Placed | None:
-    """The answer of `solve`, which answers for what the session assumes of nodes at the time.
-
-    The session notes whether the demand might fit although it is not placed.
-    """
-    session.devices.undivided.discard(demand.gang.id)
+def placed_with_divided_devices(session: Session, demand: Demand, solve: Solve) -> Divided:
+    """The answer of `solve`, which answers for what the session assumes of nodes at the time."""
     if len({batch.pods[0].shape.device_slot for batch in demand.batches} - {""}) < 2:
-        return solve()
+        return Divided(solve())
     with session.devices.mixed.dividing(RELAXED):
         relaxed = solve()
     short = _short_of_devices(session, demand, relaxed)
     if not short and (relaxed is not None or _is_exact(session, demand)):
-        return relaxed
-    best = solve()
+        return Divided(relaxed)
+    best, may_fit = solve(), False
     if _count(best) < _count(relaxed):
         left = iter(range(DEVICE_DIVISIONS_MAX))
         for names in _orders(demand):
@@ -49,9 +51,8 @@ def placed_with_divided_devices(
             best = found if _count(found) > _count(best) else best
             if _count(best) == _count(relaxed):
                 break
-        if _count(best) < demand.count:
-            session.devices.undivided.add(demand.gang.id)
-    return certify(best) if best is not None else None
+        may_fit = _count(best) < demand.count
+    return Divided(best, is_restricted=True, may_fit=may_fit)
 
 
 def _corrected(

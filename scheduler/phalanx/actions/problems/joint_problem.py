@@ -29,11 +29,7 @@ from phalanx.model.names import GangId, NodeName, PodUid, ShapeKey
 from phalanx.model.pods import Device, Pod, PodShape
 from phalanx.model.resources import Resources, add
 from phalanx.model.supplies.known import contradictions, requests_parts
-from phalanx.model.supplies.storage import is_volume_amount
 from phalanx.model.supplies.supply import NO_PARTS, Parts
-from phalanx.rules.affinity import AffinityRule, PodPairs
-from phalanx.rules.budget import Budget
-from phalanx.rules.other_topologies import OtherTopologyDomain, OtherTopologyFewest
 from phalanx.rules.problem import Assignment, Rule
 from phalanx.solver.joint.problem import GangDemand, GangRole, JointAssignment, JointProblem, PodClass
 
@@ -83,7 +79,7 @@ def joint_problem(
                 )
                 for batch in demand.batches
             ),
-            rules=constraints.rules if exactly else tuple(filter(_is_stated, constraints.rules)),
+            rules=tuple([rule for rule in constraints.rules if exactly or _is_stated(rule, session)]),
             value=_value(demand, total) * (len(demands) + 1) + (index < len(placed)),
             must_admit=index < len(placed) and demand.gang.id not in optional,
         )
@@ -109,14 +105,14 @@ def is_modelled(demand: Demand, session: Session) -> bool:
     """Whether the joint model states all rules of the demand exactly.
 
     It does not know affinity between pods, spread constraints, a second topology, and devices of claims;
-    volumes that claims of several gangs could take; and parts of nodes that are counted with some safety.
+    what several nodes have of a supply together; and parts of nodes that are counted with some safety.
     """
     shapes = [batch.pods[0].shape for batch in demand.batches]
     if has_affinity_terms(demand) or has_preferred_terms(demand):
         return False
     if any(session.topologies.other_of(demand.gang, part) for part in demand.gang.subgroups):
         return False
-    if any(shape.volume_sets or shape.device_slot for shape in shapes):
+    if any(shape.device_slot for shape in shapes) or any(each.project(shapes) for each in session.supplies):
         return False
     return not session.facts.are_estimated(shapes)
 
@@ -145,15 +141,12 @@ def _required_number(batch: Batch) -> int | None:
     return None if state is None else state.affinity
 
 
-def _is_stated(rule: Rule) -> bool:
+def _is_stated(rule: Rule, session: Session) -> bool:
     """Whether the joint model knows the rule.
 
-    It knows no affinity, no levels of a second topology, and not what several nodes have of volumes and
-    devices.
+    It knows no affinity, no levels of a second topology, and not what several nodes have together.
     """
-    if isinstance(rule, Budget):
-        return not is_about_devices(rule) and not any(map(is_volume_amount, rule.remaining))
-    return not isinstance(rule, AffinityRule | OtherTopologyDomain | OtherTopologyFewest | PodPairs)
+    return not rule.keys and not is_about_devices(rule) and session.supply_of(rule) is None
 
 
 def _without_safety(request: Vector, resources: Sequence[str]) -> Vector:

@@ -7,13 +7,12 @@ from phalanx.actions.nodes.gang_constraints import nodes_of_members
 from phalanx.framework.nodes.topology import domain_name
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Statement
-from phalanx.framework.volume_supply import VolumesLacking
 from phalanx.model.decisions import Certificate
 from phalanx.model.gangs import Gang, ancestor_chains
 from phalanx.model.names import NodeName
 from phalanx.model.pods import Assignments
 from phalanx.model.snapshot import Topology
-from phalanx.model.supplies.supply import NO_PARTS, Parts
+from phalanx.model.supplies.supply import NO_PARTS, Parts, SessionSupply
 
 
 class DemandPlacement(Struct, frozen=True):
@@ -71,41 +70,28 @@ def apply_placement(session: Session, placement: DemandPlacement) -> Statement:
     return statement
 
 
-def lacks_supply(session: Session, demand: Demand, assignments: Assignments) -> bool:
-    """Whether some claim of these pods would get no volume or no devices where the problem places it."""
-    return _lacks_volumes(session, demand, assignments) or _lacks_devices(session, demand, assignments)
+class Lacking(Struct, frozen=True):
+    """What placed pods would not get: something of this supply, or else devices for their claims."""
+
+    supply: SessionSupply | None = None
+    why: str = ""
 
 
-def _lacks_volumes(session: Session, demand: Demand, assignments: Assignments) -> bool:
-    """Whether some claim of these pods would get no volume; the supply then notes why.
+def lacking_of(session: Session, assignments: Assignments) -> Lacking | None:
+    """What these pods would not get where the problem places them; None if they get all.
 
-    The problem bounds the number of volumes of nodes and of sets of nodes. The bounds are not exact where a
-    node shares some of its volumes with other nodes, and for claims that several pods share.
+    The problem bounds what nodes and sets of nodes have. The bounds are not always exact: those of devices
+    not for claims that are not plain, and where devices of several nodes and those of one node match the
+    same requests.
     """
-    supply = session.volume_supply
-    supply.declined.pop(demand.gang.id, None)
-    if not any(pod.claims for _, pods in assignments for pod in pods):
-        return False
-    try:
-        supply.choose(assignments)
-    except VolumesLacking as lacking:
-        supply.declined[demand.gang.id] = str(lacking)
-        return True
-    return False
-
-
-def _lacks_devices(session: Session, demand: Demand, assignments: Assignments) -> bool:
-    """Whether the claims of these pods cannot all have devices; the session then notes it.
-
-    The problem bounds devices that several nodes can use. The bounds are not exact for claims that are not
-    plain, and where such devices and those of one node match the same requests.
-    """
+    for supply in session.supplies:
+        why = supply.lacking(assignments)
+        if why is not None:
+            return Lacking(supply, why)
     devices = session.devices
-    devices.declined.discard(demand.gang.id)
-    if not devices.may_decline(assignments) or devices.allocate(assignments) is not None:
-        return False
-    devices.declined.add(demand.gang.id)
-    return True
+    if devices.may_decline(assignments) and devices.allocate(assignments) is None:
+        return Lacking()
+    return None
 
 
 def tightest_domain(session: Session, gang: Gang, assignments: Assignments) -> tuple[str, str]:

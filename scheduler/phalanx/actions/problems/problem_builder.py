@@ -25,12 +25,8 @@ from phalanx.model.pods import Assignments, Pod
 from phalanx.model.queues import Objective
 from phalanx.model.supplies.known import is_alone_on_node
 from phalanx.model.supplies.supply import Parts
-from phalanx.rules.affinity import AffinityRule, PodPairs
-from phalanx.rules.budget import Budget
-from phalanx.rules.levels import FewestDomains, SameDomain
-from phalanx.rules.other_topologies import OtherTopologyDomain, OtherTopologyFewest
-from phalanx.rules.problem import NodeClass, PlacementProblem, RoleDemand, Rule
-from phalanx.rules.traffic import Traffic
+from phalanx.rules.budget import Budget, with_budgets
+from phalanx.rules.problem import NodeClass, Obstacle, PlacementProblem, RoleDemand, Rule
 
 
 class KeyedProblem(Struct, frozen=True):
@@ -208,10 +204,9 @@ def _only_classes(demand: Demand, class_spec: NodeClassSpec, table: ClassTable) 
 def _most_allowed(batch: Batch, table: ClassTable, constraints: GangConstraints) -> int:
     """How many pods of the batch the budgets allow; all budgets count all nodes."""
     request = dict(zip(table.resources, table.requests[0], strict=True))
-    budgets = [rule.remaining for rule in constraints.rules if isinstance(rule, Budget)]
     allowed = [
         max(0, remaining[name]) // need
-        for remaining in budgets
+        for remaining in [budget.remaining for budget in constraints.budgets]
         for name, need in request.items()
         if need > 0 and name in remaining
     ]
@@ -220,12 +215,8 @@ def _most_allowed(batch: Batch, table: ClassTable, constraints: GangConstraints)
 
 def _is_indifferent_to_domains(constraints: GangConstraints) -> bool:
     """Whether rules only ask for few domains, and neither rules nor running members distinguish domains."""
-    others = [rule for rule in constraints.rules if not isinstance(rule, Budget)]
-    prefers_few = (
-        bool(constraints.levels)
-        and bool(others)
-        and all(isinstance(rule, SameDomain | FewestDomains) for rule in others)
-    )
+    others = [rule for rule in constraints.rules if rule.obstacle is not Obstacle.LIMITS]
+    prefers_few = bool(constraints.levels) and bool(others) and all(rule.gang_level for rule in others)
     return prefers_few and not constraints.anchors and all(nodes is None for nodes in constraints.scopes)
 
 
@@ -233,8 +224,7 @@ def _key(demand: Demand, class_spec: NodeClassSpec) -> tuple[Hashable, ...]:
     counts = tuple((batch.minimum, len(batch.pods)) for batch in demand.batches)
     gang, constraints = demand.gang, class_spec.constraints
     parts = (gang.subgroups, tuple(batch.subgroup for batch in demand.batches), constraints.subgroup_anchors)
-    keyed = AffinityRule | PodPairs | OtherTopologyDomain | OtherTopologyFewest
-    affinity = tuple(rule for rule in constraints.rules if isinstance(rule, keyed))
+    affinity = tuple(rule for rule in constraints.rules if rule.keys)
     return (class_spec.key, counts, gang.queue, gang.topology, constraints.anchors, parts, affinity)
 
 
@@ -260,21 +250,18 @@ def _with_members(rules: tuple[Rule, ...], demand: Demand, constraints: GangCons
     if not demand.gang.spec.traffic:
         return rules
     members = tuple(batch.pods[0].role for batch in demand.batches)
-    return tuple(
-        replace(rule, members=members, anchors=constraints.role_anchors)
-        if isinstance(rule, Traffic)
-        else rule
-        for rule in rules
-    )
+    return tuple(rule.with_roles(members, constraints.role_anchors) for rule in rules)
 
 
 def narrowed(rules: Sequence[Rule], classes: Sequence[NodeClass]) -> tuple[Rule, ...]:
     """The rules, with budgets restricted to the nodes of the problem."""
-    return tuple(_narrow(rule, classes) for rule in rules)
 
+    def narrow(budget: Budget) -> Budget:
+        nodes = budget.nodes
+        if nodes is None:
+            return budget
+        return replace(
+            budget, nodes=frozenset(node for group in classes for node in group.nodes if node in nodes)
+        )
 
-def _narrow(rule: Rule, classes: Sequence[NodeClass]) -> Rule:
-    if not isinstance(rule, Budget) or rule.nodes is None:
-        return rule
-    nodes = rule.nodes
-    return replace(rule, nodes=frozenset(node for found in classes for node in found.nodes if node in nodes))
+    return with_budgets(rules, narrow)

@@ -30,7 +30,7 @@ from phalanx.model.memory import GangComposition
 from phalanx.model.names import GangId, NodeName
 from phalanx.model.pods import Assignments, Pod
 from phalanx.model.resources import NONE, Resources, add, fits, scale, subtract, sum_of
-from phalanx.rules.budget import Budget
+from phalanx.rules.budget import budgets_in
 
 
 class _Assignment(Struct, frozen=True):
@@ -52,7 +52,7 @@ class _Budgets:
 
     def __init__(self, session: Session, gang: Gang) -> None:
         rules = session.hooks.rules(gang)
-        self._left = [(rule.nodes, dict(rule.remaining)) for rule in rules if isinstance(rule, Budget)]
+        self._left = [(rule.nodes, dict(rule.remaining)) for rule in budgets_in(rules)]
 
     def take(self, node: NodeName, requests: Resources) -> bool:
         """Take these requests on the node; False if a budget has too little left."""

@@ -24,8 +24,8 @@ from phalanx.actions.limits import (
 )
 from phalanx.actions.nodes.gang_constraints import constraints_of
 from phalanx.actions.problems.capacity_holders import charged, total_of
-from phalanx.actions.problems.device_choices import placed_by_choice, sharing_of
-from phalanx.actions.problems.pod_assignment import assign_pods
+from phalanx.actions.problems.device_choices import sharing_of
+from phalanx.actions.problems.placer import Placer
 from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.actions.reservations.reservations import (
     CapacityDelta,
@@ -43,10 +43,10 @@ from phalanx.framework.session import Session
 from phalanx.framework.statement import Statement, Usage
 from phalanx.limits import EXPLANATION_DETERMINISTIC_LIMIT
 from phalanx.model.names import NodeName
+from phalanx.model.pods import Assignments
 from phalanx.model.resources import NONE, Resources, add
 from phalanx.model.supplies.known import offered_of, supply_of, total_usage
 from phalanx.rules.budget import Budget
-from phalanx.rules.problem import Assignment
 from phalanx.solver.answer import Placed, SolveLimits
 from phalanx.solver.answer_cache import AnswerCache
 from phalanx.solver.infeasibility.feasibility import FeasibilityOracle, feasibility_problem
@@ -78,6 +78,11 @@ class StartSearch:
     def problems(self) -> ProblemBuilder:
         """A builder of problems in which more capacity is free than now."""
         return ProblemBuilder(self.session, may_grow=True)
+
+    @cached_property
+    def placer(self) -> Placer:
+        """Places demands in such problems."""
+        return Placer(self.session, self.problems)
 
     def find(
         self,
@@ -161,22 +166,20 @@ class _Search:
         """Whether this usage is free and within all limits from this time on."""
         with self._session.statement() as statement:
             self._assume_free(statement, at, None)
-            rules = constraints_of(self._session, self._demand.gang).rules
+            budgets = constraints_of(self._session, self._demand.gang).budgets
             are_free = not any(self._is_too_full(node, usage) for node in usage) and all(
-                _is_within(rule, usage) for rule in rules if isinstance(rule, Budget)
+                _is_within(budget, usage) for budget in budgets
             )
             statement.roll_back()
         return are_free
 
-    def _first_for_ever(
-        self, times: Sequence[int], likely: int | None
-    ) -> tuple[int, Sequence[Assignment] | None]:
+    def _first_for_ever(self, times: Sequence[int], likely: int | None) -> tuple[int, Assignments | None]:
         """The index of the first time from which on it fits, and its assignments.
 
         If there is none, the index is the number of times and the assignments are None.
         """
         low, high = 0, len(times)
-        found: Sequence[Assignment] | None = None
+        found: Assignments | None = None
         guess = high - 1 if likely is None else bisect_left(times, likely)
         probes = [guess, guess - 1]
         while low < high:
@@ -193,17 +196,17 @@ class _Search:
     def _end(self, start: int) -> int | None:
         return self._session.run_times.end_after(self._demand.gang, start)
 
-    def _fits(self, since: int, until: int | None) -> Sequence[Assignment] | None:
+    def _fits(self, since: int, until: int | None) -> Assignments | None:
         """Assignments that fit during all of this time; None if there are none."""
         with self._session.statement() as statement:
             self._assume_free(statement, since, until)
-            answer = placed_by_choice(self._session, self._demand, self._answer)
+            taken = self._searches.placer.place(self._demand, self._answer)
             statement.roll_back()
-        return answer.assignments if answer is not None else None
+        return taken.assignments if taken is not None else None
 
-    def _answer(self) -> Placed | None:
+    def _answer(self, avoiding: frozenset[NodeName]) -> Placed | None:
         """The answer for the present choice of devices for claims that members share."""
-        problem = self._searches.problems.build_problem(self._demand).problem
+        problem = self._searches.problems.build_problem(self._demand, avoiding=avoiding).problem
         answer = self._oracle.answer(feasibility_problem(problem))
         return answer if isinstance(answer, Placed) and answer.assignments else None
 
@@ -217,13 +220,11 @@ class _Search:
                 if each.pods and each.end.at <= since:
                     statement.assume_ended(queue=each.queue, used={}, booked={}, gone=each.pods)
 
-    def _start(self, at: int, until: int | None, assignments: Sequence[Assignment]) -> Start:
+    def _start(self, at: int, until: int | None, assignments: Assignments) -> Start:
         gang = self._demand.gang
         with self._session.statement() as statement:
             self._assume_free(statement, at, until)
-            statement.hold_capacity(
-                gang=gang, assignments=assign_pods(self._session, self._demand, assignments)
-            )
+            statement.hold_capacity(gang=gang, assignments=assignments)
             hold = self._session.capacity_holds[-1]
             statement.roll_back()
         usage: dict[NodeName, Resources] = {}

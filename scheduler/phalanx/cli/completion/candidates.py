@@ -63,7 +63,7 @@ def _all(
         options = [(option, each) for option, each in named.items() if option.startswith("--")]
         return [(option, _help(each)) for option, each in options]
     last = named.get(before[-1])
-    if last is not None and not _is_flag(last):
+    if last is not None and last.hint is not bool:
         return _values(last, _cluster(before), lookup)
     return _names(_OF_COMMANDS.get(name, ""), _cluster(before), lookup)
 
@@ -80,10 +80,6 @@ def _names(what: str, cluster: Cluster, lookup: Lookup) -> list[Candidate]:
     if what == FILES:
         return [(FILES, "")]
     return lookup(what, cluster) if what else []
-
-
-def _is_flag(argument: Any) -> bool:
-    return argument.hint is bool
 
 
 def _help(argument: Any) -> str:

@@ -30,8 +30,6 @@ class Finding(Struct, frozen=True):
 
 
 class CheckFindings(Struct, frozen=True):
-    """The findings of one check."""
-
     check: str
     findings: tuple[Finding, ...]
 

@@ -1,16 +1,19 @@
-"""`phalanx nodes`: state, faults, why avoided, who is there, and what would be lost by draining."""
+"""`phalanx nodes`: state, faults, why avoided, who is there, and what would be _lost by draining."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
 from cyclopts import Parameter
 
+from phalanx.cli.formatting import count
+from phalanx.cli.verbs.formatting import age, amount, bar, names, short
 from phalanx.cli.verbs.jobs import GANG_KINDS, QUIET
 from phalanx.cli.verbs.node_faults import fault_finder
 from phalanx.cli.verbs.options import ViewOptions
+from phalanx.cli.verbs.printing import BAD, DIM, GOOD, WARN, Cell, Format, Line, Span, columns, line
 from phalanx.cli.verbs.runner import NotFound, Question, ask
 from phalanx.cli.verbs.seen import Seen
-from phalanx.cli.verbs.tables.nodes import node_lines
-from phalanx.cli.verbs.views.nodes import NodesView, nodes_view
+from phalanx.cli.verbs.views.nodes import NodeCondition, NodeRow, NodesView, nodes_view
 
 NODE_KINDS = (*GANG_KINDS, "Node")
 EVERYWHERE = frozenset({"Pod", "PodGroup"})
@@ -22,7 +25,7 @@ def nodes(
     resource: Annotated[str | None, Parameter(name=["--resource", "-r"])] = None,
     options: ViewOptions | None = None,
 ) -> int:
-    """Show nodes: state, faults, why they are avoided, who is there, and what would be lost by draining.
+    """Show nodes: state, faults, why they are avoided, who is there, and what would be _lost by draining.
 
     Lost is the run time of the gangs that would stop since their start or their last checkpoint, times their
     devices. Nodes with faults come first. Pods of all namespaces count that you may read.
@@ -53,3 +56,66 @@ def nodes(
         quiet=QUIET,
     )
     return ask(options or ViewOptions(), question)
+
+
+_CONDITION_STYLES = {
+    NodeCondition.READY: GOOD,
+    NodeCondition.CORDONED: DIM,
+    NodeCondition.FAULTY: BAD,
+    NodeCondition.NOT_READY: BAD,
+}
+_HOUR = 3600
+
+
+def node_lines(view: NodesView, how: Format) -> list[Line]:
+    """A line for each node; wide: all gangs, with what each of them would lose."""
+    if not view.nodes:
+        return [line("No nodes.")]
+    name = short(view.resource)
+    header = ("NODE", "STATE", f"{name} USED", "", "GANGS", "LOST IF DRAINED", "FAULTS AND WHY AVOIDED")
+    found = columns(header, (_cells(row, view.resource, how) for row in view.nodes))
+    if how.is_wide:
+        for row in view.nodes:
+            found += [line(Span(text, DIM)) for text in _losses(row)]
+    return found
+
+
+def _cells(row: NodeRow, resource: str, how: Format) -> Sequence[Cell]:
+    total = row.allocatable.get(resource, 0)
+    used = None if row.used is None else row.used.get(resource, 0)
+    gangs = [f"{gang.namespace}/{gang.name}" for gang in row.gangs]
+    return (
+        row.name,
+        Span(row.condition.value, _CONDITION_STYLES[row.condition]),
+        f"{'?' if used is None else amount(resource, used)}/{amount(resource, total)}",
+        used_bar(used, total),
+        names(gangs, is_wide=how.is_wide) or "-",
+        _lost(row),
+        Span(", ".join((*row.faults, *row.avoided)) or "-", BAD if row.faults else WARN),
+    )
+
+
+def used_bar(used: int | None, total: int, cells: int = 8) -> Span:
+    """A bar of what is in use; question marks if it is not known."""
+    if used is None:
+        return Span("?" * cells, DIM)
+    return Span("".join(text for text, _ in bar([("█", used)], total, cells=cells)), GOOD)
+
+
+def _lost(row: NodeRow) -> str:
+    """What draining the node would cost: gangs that stop, and hours of their devices."""
+    if not row.gangs:
+        return "nothing"
+    stops = sum(gang.stops for gang in row.gangs)
+    verb = "stops" if stops == 1 else "stop"
+    return f"{count(stops, 'gang')} {verb}, {row.lost_device_seconds / _HOUR:.1f} device h"
+
+
+def _losses(row: NodeRow) -> list[str]:
+    """What each gang of the node would lose."""
+    return [
+        f"{row.name}: {gang.namespace}/{gang.name}: {count(gang.pods, 'pod')} here,"
+        f" {'all of it stops' if gang.stops else 'the others go on'},"
+        f" loses {age(gang.lost_seconds)} ({gang.lost_device_seconds / _HOUR:.1f} device h)"
+        for gang in row.gangs
+    ]

@@ -16,8 +16,6 @@ _NAMESPACE: Final = "The namespace; default: that of the context, else default."
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class ClusterOptions:
-    """Which cluster, and which part of it."""
-
     namespace: Annotated[str | None, Parameter(name=["--namespace", "-n"], help=_NAMESPACE)] = None
     kubeconfig: Annotated[
         Path | None, Parameter(help="The kubeconfig file; default: $KUBECONFIG or ~/.kube/config.")
@@ -31,8 +29,6 @@ class ClusterOptions:
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class ViewOptions(ClusterOptions):
-    """What is shown, and how."""
-
     all_namespaces: Annotated[
         bool,
         Parameter(name=["--all-namespaces", "-A"], negative="", help="All namespaces that you may read."),

@@ -42,7 +42,6 @@ class Format(Struct, frozen=True):
 
 
 def line(*parts: Cell) -> Line:
-    """A line of these parts."""
     return tuple(_span(part) for part in parts)
 
 
@@ -100,7 +99,6 @@ def show(lines: Sequence[Line], *, wraps: bool) -> None:
 
 
 def as_text(line: Line) -> "Text":
-    """The line for rich."""
     from rich.text import Text
 
     return Text.assemble(*((span.text, span.style) for span in line))

@@ -4,11 +4,12 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from phalanx.cli.verbs.formatting import amount, bar, listed, short
 from phalanx.cli.verbs.options import ViewOptions
+from phalanx.cli.verbs.printing import BAD, DIM, GOOD, WARN, Cell, Format, Line, Span, columns, line
 from phalanx.cli.verbs.runner import NotFound, Question, ask
 from phalanx.cli.verbs.seen import Seen
-from phalanx.cli.verbs.tables.queues import queue_lines
-from phalanx.cli.verbs.views.queues import QueuesView, queues_view
+from phalanx.cli.verbs.views.queues import QueueRow, QueuesView, queues_view
 
 
 def queues(
@@ -41,3 +42,60 @@ def queues(
         name="queues", kinds=("Queue",), view=view, lines=queue_lines, needed=("Queue",), with_gangs=False
     )
     return ask(options or ViewOptions(), question)
+
+
+_OWN, _BORROWED = "█", "▓"
+_LEGEND = f"{_OWN} within the guarantee   {_BORROWED} beyond it   · free"
+_STATE_STYLES = {"Open": "", "Held": WARN, "Closed": DIM}
+
+
+def queue_lines(view: QueuesView, how: Format) -> list[Line]:
+    """A line for each queue; wide: weights, limits, past use, and all resources in use."""
+    if not view.queues:
+        return [line("No queues: all gangs are in the queue default, which has no limits.")]
+    name = short(view.resource)
+    header = ["QUEUE", f"{name} USED", "", "GUARANTEE", "SHARE", "BORROWED", "WAITING", "STATE"]
+    if how.is_wide:
+        header += ["WEIGHT", "LIMIT", "AVERAGE USE", "PODS WAITING", "ALL USED"]
+    largest = max(_whole(row, view.resource) for row in view.queues)
+    found = columns(header, [_cells(row, view.resource, largest, is_wide=how.is_wide) for row in view.queues])
+    for row in view.queues:
+        found += [line(Span(f"{row.name}: {problem}", BAD)) for problem in row.problems]
+    return [*found, line(Span(_LEGEND, DIM))]
+
+
+def _cells(row: QueueRow, resource: str, largest: int, *, is_wide: bool) -> list[Cell]:
+    used, borrowed = row.used.get(resource, 0), row.borrowed.get(resource, 0)
+    cells: list[Cell] = [
+        "  " * row.depth + row.name,
+        amount(resource, used),
+        _bar(used, borrowed, largest),
+        _amount(row.guarantee.get(resource), resource),
+        _amount(row.fair_share.get(resource), resource),
+        Span(amount(resource, borrowed), WARN) if borrowed else "-",
+        Span(str(row.pending_gangs), WARN) if row.pending_gangs else "-",
+        Span(row.state, _STATE_STYLES.get(row.state, "")),
+    ]
+    if is_wide:
+        cells += [
+            str(row.weight),
+            _amount(row.limit.get(resource), resource),
+            _amount(row.average_use.get(resource), resource),
+            str(row.pending_pods),
+            listed(row.used),
+        ]
+    return cells
+
+
+def _amount(number: int | None, resource: str) -> str:
+    return "-" if number is None else amount(resource, number)
+
+
+def _whole(row: QueueRow, resource: str) -> int:
+    parts = (row.used, row.guarantee, row.fair_share)
+    return max(part.get(resource, 0) for part in parts)
+
+
+def _bar(used: int, borrowed: int, whole: int) -> Span:
+    signs = bar([(_OWN, max(used - borrowed, 0)), (_BORROWED, borrowed)], whole)
+    return Span("".join(text for text, _ in signs), WARN if borrowed else GOOD)

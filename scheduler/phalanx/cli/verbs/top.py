@@ -1,16 +1,22 @@
 """`phalanx top`: a live view of queues, nodes, rates and the last decisions."""
 
 import sys
+from collections.abc import Iterator, Mapping
 
 from phalanx.cli.exits import BadInput, Exit
+from phalanx.cli.formatting import count
 from phalanx.cli.verbs.events import Event, read_events
+from phalanx.cli.verbs.formatting import amount, short
+from phalanx.cli.verbs.jobs import gang_lines, since_text
+from phalanx.cli.verbs.limits import TOP_ROWS
 from phalanx.cli.verbs.node_faults import fault_finder
-from phalanx.cli.verbs.nodes import EVERYWHERE, NODE_KINDS
+from phalanx.cli.verbs.nodes import EVERYWHERE, NODE_KINDS, node_lines, used_bar
 from phalanx.cli.verbs.options import ViewOptions
-from phalanx.cli.verbs.printing import Format, Line, as_text, is_terminal
+from phalanx.cli.verbs.printing import BAD, BOLD, DIM, Format, Line, Span, as_text, is_terminal, line
+from phalanx.cli.verbs.queues import queue_lines
 from phalanx.cli.verbs.runner import FAILURES, Question, Session, ask, reporting
 from phalanx.cli.verbs.seen import Seen
-from phalanx.cli.verbs.tables.top import top_lines
+from phalanx.cli.verbs.views.nodes import NodesView
 from phalanx.cli.verbs.views.top import TopView, top_view
 from phalanx.kube.blocking import BlockingClient
 
@@ -51,7 +57,7 @@ def _question(options: ViewOptions) -> Question[TopView]:
         name="top",
         kinds=NODE_KINDS,
         view=lambda seen: top_view(seen, fault_of, events),
-        lines=top_lines,
+        lines=_top_lines,
         everywhere=EVERYWHERE,
         quiet=frozenset({"PriorityClass"}),
         needed=("Pod",),
@@ -89,3 +95,58 @@ def _live(session: Session, question: Question[TopView], options: ViewOptions) -
             screen.update(Group(title, *shown), refresh=True)
             if _QUIT.intersection(keyboard.wait(options.interval)):
                 return Exit.OK
+
+
+_EMPTY: Line = ()
+
+
+def _top_lines(view: TopView, how: Format) -> list[Line]:
+    """Totals, queues, waiting gangs, nodes that take no pods, last decisions."""
+    return list(_lines(view, how))
+
+
+def _lines(view: TopView, how: Format) -> Iterator[Line]:
+    yield line(Span("gangs  ", BOLD), _counts(view.gangs) or "none")
+    binds, starts = count(view.binds_per_minute, "bind"), count(view.starts_per_minute, "start")
+    yield line(Span("rates  ", BOLD), f"{binds} and {starts} in the last minute")
+    if view.total is not None:
+        used = "?" if view.used is None else amount(view.resource, view.used)
+        name = short(view.resource)
+        yield line(
+            Span(f"{name:<7}", BOLD),
+            used_bar(view.used, view.total, cells=30),
+            f" {used} of {amount(view.resource, view.total)} in use",
+        )
+        yield line(Span("nodes  ", BOLD), _counts(view.nodes) or "none")
+    if view.queues.queues:
+        yield _EMPTY
+        yield from queue_lines(view.queues, Format(now_ms=how.now_ms))[: TOP_ROWS + 1]
+    if view.waiting:
+        yield _EMPTY
+        yield from gang_lines(view.waiting[:TOP_ROWS], Format(all_namespaces=True, now_ms=how.now_ms))
+        yield from _more(len(view.waiting) - TOP_ROWS, "waiting gang")
+    if view.faulty:
+        yield _EMPTY
+        faulty = NodesView(view.resource, view.faulty[:TOP_ROWS])
+        yield from node_lines(faulty, Format(now_ms=how.now_ms))
+        yield from _more(len(view.faulty) - TOP_ROWS, "node")
+    if view.decisions:
+        yield _EMPTY
+        yield line(Span("last decisions", BOLD))
+        for each in view.decisions:
+            ago = since_text(each.moment.at, how.now_ms)
+            style = BAD if each.moment.what == "Preempted" else ""
+            yield line(
+                Span(f"{ago:>7} ago  ", DIM),
+                Span(each.moment.what, style),
+                f" {each.about}: {each.moment.text}",
+            )
+
+
+def _counts(found: Mapping[str, int]) -> str:
+    return "   ".join(f"{number} {name}" for name, number in found.items())
+
+
+def _more(number: int, noun: str) -> Iterator[Line]:
+    if number > 0:
+        yield line(Span(f"and {count(number, noun)} more", DIM))

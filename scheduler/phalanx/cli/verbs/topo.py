@@ -1,17 +1,19 @@
 """`phalanx topo`: the topology tree with free devices, fragmentation, and who is where."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
 from cyclopts import Parameter
 
+from phalanx.cli.verbs.formatting import amount, names, short
 from phalanx.cli.verbs.jobs import QUIET
 from phalanx.cli.verbs.node_faults import fault_finder
-from phalanx.cli.verbs.nodes import EVERYWHERE, NODE_KINDS
+from phalanx.cli.verbs.nodes import EVERYWHERE, NODE_KINDS, used_bar
 from phalanx.cli.verbs.options import ViewOptions
+from phalanx.cli.verbs.printing import DIM, Cell, Format, Line, Span, columns, line
 from phalanx.cli.verbs.runner import NotFound, Question, ask
 from phalanx.cli.verbs.seen import Seen
-from phalanx.cli.verbs.tables.topo import topo_lines
-from phalanx.cli.verbs.views.topo import TopoView, topo_view
+from phalanx.cli.verbs.views.topo import DomainRow, TopoView, topo_view
 
 
 def topo(
@@ -48,9 +50,40 @@ def topo(
         name="topo",
         kinds=(*NODE_KINDS, "Topology"),
         view=view,
-        lines=topo_lines,
+        lines=_topo_lines,
         everywhere=EVERYWHERE,
         needed=("Node",),
         quiet=QUIET,
     )
     return ask(options or ViewOptions(), question)
+
+
+def _topo_lines(view: TopoView, how: Format) -> list[Line]:
+    name = short(view.resource)
+    title = f"Topology {view.topology or '(from node labels)'}: {' > '.join(view.levels) or 'no levels'}"
+    header = ("DOMAIN", "NODES", name, "FREE", "", "WHOLE NODES FREE", "LARGEST FREE", "SCATTERED", "GANGS")
+    table = columns(header, (_cells(row, view.resource, how) for row in view.domains))
+    note = "FREE counts nodes that take pods. SCATTERED is the part of it on nodes that are partly in use."
+    return [line(title), *table, line(Span(note, DIM))]
+
+
+def _cells(row: DomainRow, resource: str, how: Format) -> Sequence[Cell]:
+    title = f"{row.level} {row.name}".strip()
+    unusable = f" ({amount(resource, row.unusable)} unusable)" if row.unusable else ""
+    used = None if row.free is None else row.total - row.unusable - row.free
+    gangs = [f"{gang.namespace}/{gang.name}×{gang.pods}" for gang in row.gangs]
+    return (
+        "  " * row.depth + title,
+        str(row.nodes),
+        amount(resource, row.total) + unusable,
+        _number(row.free, resource),
+        used_bar(used, row.total - row.unusable, cells=10),
+        "?" if row.free_whole_nodes is None else str(row.free_whole_nodes),
+        _number(row.largest_free, resource),
+        "?" if row.fragmentation is None else f"{row.fragmentation}%",
+        names(gangs, is_wide=how.is_wide) or "-",
+    )
+
+
+def _number(number: int | None, resource: str) -> str:
+    return "?" if number is None else amount(resource, number)

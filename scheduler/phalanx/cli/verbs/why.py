@@ -1,18 +1,23 @@
 """`phalanx why`: one screen about a gang: state, reason, what would help, place, start, history."""
 
+from collections.abc import Iterator
+
 from msgspec.structs import replace
 
 from phalanx.cli.exits import BadInput, Exit
+from phalanx.cli.formatting import count
 from phalanx.cli.verbs.events import FORBIDDEN, Event, read_events
-from phalanx.cli.verbs.jobs import GANG_KINDS, QUIET
+from phalanx.cli.verbs.formatting import age, listed
+from phalanx.cli.verbs.jobs import GANG_KINDS, QUIET, STATE_STYLES, since_text, where
 from phalanx.cli.verbs.options import ViewOptions
+from phalanx.cli.verbs.printing import BAD, BOLD, DIM, GOOD, WARN, Format, Line, Span, line
 from phalanx.cli.verbs.runner import NotFound, Question, ask
 from phalanx.cli.verbs.seen import Seen
-from phalanx.cli.verbs.tables.why import why_lines
 from phalanx.cli.verbs.views.find import Ambiguous, find_gang
-from phalanx.cli.verbs.views.gangs import State, gang_entries
+from phalanx.cli.verbs.views.gangs import GangRow, State, gang_entries, seconds_since
 from phalanx.cli.verbs.views.why import WhyView, why_view
 from phalanx.kube.blocking import BlockingClient
+from phalanx.model.api.pod_groups import CertificateStatus, StartStatus
 
 
 def why(target: str, /, *, options: ViewOptions | None = None) -> int:
@@ -49,7 +54,7 @@ def why(target: str, /, *, options: ViewOptions | None = None) -> int:
         name="why",
         kinds=GANG_KINDS,
         view=view,
-        lines=why_lines,
+        lines=_why_lines,
         code=_code,
         needed=("Pod",),
         quiet=QUIET,
@@ -62,3 +67,99 @@ def why(target: str, /, *, options: ViewOptions | None = None) -> int:
 def _code(view: WhyView) -> int:
     runs = view.gang.state in (State.RUNNING, State.STARTING, State.FINISHED)
     return Exit.OK if runs else Exit.WAITS
+
+
+_CATEGORY_STYLES = {"Waiting": WARN, "Misconfigured": BAD, "Impossible": BAD}
+_WIDTH = 11
+_EMPTY: Line = ()
+
+
+def _why_lines(view: WhyView, how: Format) -> list[Line]:
+    """State, reason, what would help, place, expected start, history."""
+    return list(_lines(view, how))
+
+
+def _lines(view: WhyView, how: Format) -> Iterator[Line]:
+    row = view.gang
+    yield line(
+        Span(f"{row.kind} {row.namespace}/{row.name}", BOLD),
+        "  ",
+        Span(row.state.value, STATE_STYLES[row.state]),
+        f"  for {since_text(row.since, how.now_ms)}" if row.since else "",
+    )
+    yield _field("queue", _queue(view))
+    yield _field("pods", _pods(row))
+    if row.nodes:
+        yield _field("where", where(row, is_wide=how.is_wide))
+    if view.certificate is not None:
+        yield _field("placement", _quality(view.certificate))
+    yield from _reason(view)
+    if view.expected_start is not None and row.state is State.WAITING:
+        yield _EMPTY
+        yield _field("starts", _start(view.expected_start, how.now_ms))
+    yield from (_field("note", note) for note in view.notes)
+    if view.history:
+        yield _EMPTY
+        yield line(Span("history", BOLD))
+        for moment in view.history:
+            times = f"  ×{moment.count}" if moment.count > 1 else ""
+            ago = since_text(moment.at, how.now_ms)
+            yield line(Span(f"  {ago:>7} ago  ", DIM), f"{moment.what}{times}: {moment.text}")
+
+
+def _reason(view: WhyView) -> Iterator[Line]:
+    row = view.gang
+    if row.reason:
+        style = _CATEGORY_STYLES.get(view.category, WARN)
+        yield _EMPTY
+        yield line(*_name("reason"), Span(row.reason, style), f"  {row.message}")
+    elif row.message:
+        yield _EMPTY
+        yield _field("reason", row.message)
+    for fact in view.evidence:
+        yield _field("", f"· {fact}")
+    for place, step in enumerate(view.help):
+        yield line(*_name("would help" if place == 0 else ""), Span(step, GOOD))
+    if row.state is State.WAITING and not row.reason and not row.message:
+        yield _EMPTY
+        yield _field("reason", "the scheduler has not written one yet; phalanx doctor checks it")
+
+
+def _queue(view: WhyView) -> str:
+    row = view.gang
+    parts = [row.queue or "default"]
+    if row.position is not None:
+        parts.append(f"place {row.position}")
+    parts.append(f"priority {row.priority}")
+    return " · ".join(parts)
+
+
+def _pods(row: GangRow) -> str:
+    parts = [f"{count(row.pods, 'pod')}, {row.pods_running} running, {row.pods_waiting} waiting"]
+    if row.min_member:
+        parts.append(f"starts with {row.min_member}")
+    if row.requests:
+        parts.append(f"requests {listed(row.requests)}")
+    return " · ".join(parts)
+
+
+def _quality(certificate: CertificateStatus) -> str:
+    proven = "proven optimal" if certificate.proven else "not proven optimal"
+    terms = zip(certificate.terms, certificate.objective, strict=False)
+    return f"{proven}: {', '.join(f'{term} {value}' for term, value in terms)}"
+
+
+def _start(start: StartStatus, now_ms: int) -> str:
+    ahead = seconds_since(start.at, now_ms)
+    when = f" (in {age(-ahead)})" if ahead is not None and ahead < 0 else ""
+    between = f", between {start.earliest} and {start.latest}" if start.earliest and start.latest else ""
+    method = f", by {start.method}" if start.method else ""
+    return f"{start.at}{when}{between}{method}"
+
+
+def _field(name: str, text: str) -> Line:
+    return line(*_name(name), text)
+
+
+def _name(name: str) -> tuple[Span]:
+    return (Span(f"{name:<{_WIDTH}} ", DIM),)

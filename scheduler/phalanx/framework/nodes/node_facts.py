@@ -49,12 +49,10 @@ class NodeFacts:
 
     @cached_property
     def any_cordoned(self) -> bool:
-        """Whether some node is cordoned."""
         return any(node.unschedulable for node in self.nodes)
 
     @cached_property
     def any_taint(self) -> bool:
-        """Whether some node has a taint."""
         return any(node.taints for node in self.nodes)
 
     @cached_property
@@ -74,7 +72,6 @@ class NodeFacts:
         return opened(self.nodes)
 
     def needed_supplies(self, shapes: Iterable[PodShape]) -> list[OpenSupply]:
-        """Those of them that some of these pods need."""
         if not self.open_supplies:
             return []
         asked = tuple(shapes)

@@ -63,7 +63,6 @@ class SpreadDomains:
 
 
 def counts_by_domain(domains: Domains, pods: Iterable[tuple[NodeName, int]]) -> dict[str, int]:
-    """The counted pods of each domain, from numbers of pods by node."""
     counts = dict.fromkeys(domains.values(), 0)
     for node, count in pods:
         value = domains.get(node)

@@ -8,7 +8,6 @@ from phalanx.model.pods import Pod, Toleration
 
 
 def tolerates(tolerations: Iterable[Toleration], taint: Taint) -> bool:
-    """Whether one of these tolerations covers the taint."""
     return any(covers(toleration, taint) for toleration in tolerations)
 
 

@@ -33,12 +33,10 @@ class Unit(Struct, frozen=True):
 
 
 def resources_of(amounts: Resources) -> frozenset[str]:
-    """The resources that count."""
     return frozenset(name for name, amount in amounts.items() if amount and name not in IGNORED)
 
 
 def devices_of(names: Collection[str]) -> set[str]:
-    """Those of the resources that are devices."""
     return {name for name in names if "/" in name}
 
 
@@ -66,7 +64,6 @@ def uses_only_on(nodes: frozenset[NodeName] | None, unit: Unit, name: str) -> bo
 
 
 def usage_on(nodes: frozenset[NodeName] | None, unit: Unit) -> Resources:
-    """What the unit uses on these nodes."""
     if nodes is None:
         return unit.usage
     return total_charges([pod for pod in unit.pods if pod.node in nodes])

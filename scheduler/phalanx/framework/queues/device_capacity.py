@@ -31,8 +31,6 @@ class _Session(Protocol):
 
 
 class DeviceCapacity:
-    """The devices of one session."""
-
     def __init__(self, session: _Session) -> None:
         self._session = session
 

@@ -369,7 +369,6 @@ def merged(all_bundles: Iterable[Bundles]) -> Bundles:
 
 
 def bundle_of(amounts: Resources) -> Bundles:
-    """These amounts as one bundle."""
     names = frozenset(name for name, amount in amounts.items() if amount > 0)
     return {names: {name: amounts[name] for name in sorted(names)}} if names else NO_BUNDLES
 

@@ -160,7 +160,6 @@ class FairShares:
 
     @cached_property
     def capacity(self) -> Resources:
-        """The capacity of all nodes."""
         return self._capacity_of(_Partition(None, self._session.nodes))
 
     def _capacity_of(self, partition: _Partition) -> Resources:

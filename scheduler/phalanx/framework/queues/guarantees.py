@@ -276,7 +276,6 @@ class Guarantees:
         return _coverage(unit.uses, self._covered_resources(unit, side), short)
 
     def _covered_resources(self, unit: Unit, side: QueueName) -> frozenset[str]:
-        """The resources in which the guarantees of a queue cover the unit."""
         first = unit.pods[0].uid
         if (first, side) not in self._resources:
             accounts = (None, *self._session.ledger.guaranteed(side))
@@ -464,6 +463,5 @@ class _Queues(Protocol):
 
 
 def below_common_ancestor(queue: QueueName, other: QueueName, view: _Queues) -> list[Queue]:
-    """The queue and its ancestors that are not ancestors of the other queue."""
     shared = {ancestor.name for ancestor in view.queues.path(other)}
     return [ancestor for ancestor in view.queues.path(queue) if ancestor.name not in shared]

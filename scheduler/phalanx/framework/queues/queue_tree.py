@@ -25,7 +25,6 @@ class QueueTree:
         return iter(self._queues.values())
 
     def get(self, name: QueueName) -> Queue | None:
-        """The queue of this name, or None."""
         return self._queues.get(name)
 
     def path(self, name: QueueName) -> tuple[Queue, ...]:

@@ -115,8 +115,6 @@ class WeightedPodAffinityTerm(ApiStruct, frozen=True):
 
 
 class PodAffinity(ApiStruct, frozen=True):
-    """Pod affinity or anti-affinity."""
-
     required_during_scheduling_ignored_during_execution: tuple[PodAffinityTerm, ...] = ()
     preferred_during_scheduling_ignored_during_execution: tuple[WeightedPodAffinityTerm, ...] = ()
 
@@ -225,8 +223,6 @@ class PodSpec(ApiStruct, frozen=True):
 
 
 class PodCondition(ApiStruct, frozen=True):
-    """One condition of a pod."""
-
     type: str
     status: str = ""
     reason: str = ""
@@ -288,8 +284,6 @@ class PodStatus(ApiStruct, frozen=True):
 
 
 class Pod(KubeObject, frozen=True):
-    """A pod."""
-
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
 
@@ -298,8 +292,6 @@ class Pod(KubeObject, frozen=True):
 
 
 class Taint(ApiStruct, frozen=True):
-    """One taint."""
-
     key: str
     effect: str
     value: str = ""
@@ -321,8 +313,6 @@ class NodeCondition(ApiStruct, frozen=True):
 
 
 class ContainerImage(ApiStruct, frozen=True):
-    """An image that a node has."""
-
     names: tuple[str, ...] = ()
     size_bytes: Int64 = 0
 
@@ -338,8 +328,6 @@ class NodeStatus(ApiStruct, frozen=True):
 
 
 class Node(KubeObject, frozen=True):
-    """A node."""
-
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
 
@@ -352,8 +340,6 @@ class Namespace(KubeObject, frozen=True):
 
 
 class PriorityClass(KubeObject, frozen=True):
-    """A named priority."""
-
     value: Int32 = 0
     global_default: bool = False
     preemption_policy: str | None = None
@@ -400,8 +386,6 @@ class Phase(ApiStruct, frozen=True):
 
 
 class PersistentVolumeClaim(KubeObject, frozen=True):
-    """A claim on a volume."""
-
     spec: PersistentVolumeClaimSpec = PersistentVolumeClaimSpec()
     status: Phase = Phase()
 
@@ -441,8 +425,6 @@ class PersistentVolumeSpec(ApiStruct, frozen=True):
 
 
 class PersistentVolume(KubeObject, frozen=True):
-    """A volume."""
-
     spec: PersistentVolumeSpec = PersistentVolumeSpec()
     status: Phase = Phase()
 

@@ -43,30 +43,24 @@ class CapacityRequirements(ApiStruct, frozen=True):
     requests: Mapping[str, Quantity] = {}
 
 
-class ExactDeviceRequest(ApiStruct, frozen=True):
-    """A request for devices of one class. By default it is for one device."""
+class RequestedDevices(ApiStruct, frozen=True):
+    """Devices of one class. By default it is one device."""
 
     device_class_name: str = ""
     selectors: tuple[DeviceSelector, ...] = ()
     allocation_mode: str = ""
     count: Int64 = 0
+    tolerations: tuple[DeviceToleration, ...] = ()
+    capacity: CapacityRequirements | None = None
+    derived_attributes: tuple[Present, ...] = ()
+
+
+class ExactDeviceRequest(RequestedDevices, frozen=True):
     admin_access: bool | None = None
-    tolerations: tuple[DeviceToleration, ...] = ()
-    capacity: CapacityRequirements | None = None
-    derived_attributes: tuple[Present, ...] = ()
 
 
-class DeviceSubRequest(ApiStruct, frozen=True):
-    """One alternative of a request."""
-
+class DeviceSubRequest(RequestedDevices, frozen=True):
     name: str = ""
-    device_class_name: str = ""
-    selectors: tuple[DeviceSelector, ...] = ()
-    allocation_mode: str = ""
-    count: Int64 = 0
-    tolerations: tuple[DeviceToleration, ...] = ()
-    capacity: CapacityRequirements | None = None
-    derived_attributes: tuple[Present, ...] = ()
 
 
 class DeviceRequest(ApiStruct, frozen=True):
@@ -140,8 +134,6 @@ class ConsumerReference(ApiStruct, frozen=True):
 
 
 class DeviceCondition(ApiStruct, frozen=True):
-    """A condition of an allocated device."""
-
     type: str = ""
     status: str = ""
     reason: str = ""
@@ -184,8 +176,6 @@ class DeviceClassSpec(ApiStruct, frozen=True):
 
 
 class DeviceClass(KubeObject, frozen=True):
-    """A class of devices."""
-
     spec: DeviceClassSpec = DeviceClassSpec()
 
 
@@ -259,8 +249,6 @@ class DeviceCounterConsumption(ApiStruct, frozen=True):
 
 
 class DeviceTaint(ApiStruct, frozen=True):
-    """One taint of a device."""
-
     key: str = ""
     value: str = ""
     effect: str = ""
@@ -288,8 +276,6 @@ class DeviceTaintRule(KubeObject, frozen=True):
 
 
 class SliceDevice(ApiStruct, frozen=True):
-    """One device of a slice."""
-
     name: str = ""
     attributes: Mapping[str, DeviceAttribute] = {}
     capacity: Mapping[str, DeviceCapacity] = {}

@@ -108,16 +108,12 @@ class KaiQueueSpec(ApiStruct, frozen=True):
 
 
 class KaiQueue(KubeObject, frozen=True):
-    """A queue."""
-
     spec: KaiQueueSpec = KaiQueueSpec()
     unknown_fields: tuple[str, ...] = ()
     """As of KaiPodGroup."""
 
 
 class KaiLevel(ApiStruct, frozen=True):
-    """One level."""
-
     node_label: str = ""
 
 

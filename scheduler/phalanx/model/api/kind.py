@@ -49,7 +49,6 @@ class Kind(Struct, frozen=True):
 
     @property
     def api_name(self) -> str:
-        """The kind's name in the API."""
         return self.served_as or self.name
 
     @property

@@ -81,7 +81,6 @@ owned by objects of them."""
 
 
 def kind_name(item: KubeObject) -> str:
-    """The name of the kind of an object, as in KINDS."""
     return item.kind_name if isinstance(item, WorkloadObject) else type(item).__name__
 
 

@@ -59,10 +59,9 @@ class WorkloadReference(ApiStruct, frozen=True):
     template_name: str = ""
 
 
-class NativePodGroupSpec(ApiStruct, frozen=True):
-    """Desired behaviour of a group of pods."""
+class _GroupSpec(ApiStruct, frozen=True):
+    """What specs of groups of pods and of groups of groups have in common."""
 
-    scheduling_policy: SchedulingPolicy = SchedulingPolicy()
     scheduling_constraints: SchedulingConstraints | None = None
     disruption_mode: NativeDisruptionMode | None = None
     priority_class_name: str = ""
@@ -70,12 +69,18 @@ class NativePodGroupSpec(ApiStruct, frozen=True):
     """Not read: the API server derives it from the class."""
 
     preemption_policy: str | None = None
-    resource_claims: tuple[Present, ...] = ()
     parent_composite_pod_group_name: str | None = None
     """The CompositePodGroup that contains it."""
 
     workload_ref: WorkloadReference | None = None
     """Not read."""
+
+
+class NativePodGroupSpec(_GroupSpec, frozen=True):
+    """Desired behaviour of a group of pods."""
+
+    scheduling_policy: SchedulingPolicy = SchedulingPolicy()
+    resource_claims: tuple[Present, ...] = ()
 
 
 class NativePodGroupStatus(ApiStruct, frozen=True):
@@ -108,22 +113,10 @@ class CompositeSchedulingPolicy(ApiStruct, frozen=True):
     gang: CompositeGangPolicy | None = None
 
 
-class CompositePodGroupSpec(ApiStruct, frozen=True):
+class CompositePodGroupSpec(_GroupSpec, frozen=True):
     """Desired behaviour of a group of groups."""
 
     scheduling_policy: CompositeSchedulingPolicy = CompositeSchedulingPolicy()
-    scheduling_constraints: SchedulingConstraints | None = None
-    disruption_mode: NativeDisruptionMode | None = None
-    priority_class_name: str = ""
-    priority: Int32 | None = None
-    """Not read: the API server derives it from the class."""
-
-    preemption_policy: str | None = None
-    parent_composite_pod_group_name: str | None = None
-    """The CompositePodGroup that contains it."""
-
-    workload_ref: WorkloadReference | None = None
-    """Not read."""
 
 
 class CompositePodGroup(KubeObject, frozen=True):

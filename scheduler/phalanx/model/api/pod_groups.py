@@ -132,7 +132,6 @@ class Disruption(ApiStruct, frozen=True):
 
     @property
     def eviction_mode(self) -> DisruptionMode:
-        """The mode; ALL by default."""
         return _DISRUPTION_MODES.get(self.mode or "", DisruptionMode.ALL)
 
     @property

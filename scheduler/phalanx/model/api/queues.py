@@ -92,8 +92,6 @@ class Queue(KubeObject, frozen=True):
 
 
 class LevelSpec(ApiStruct, frozen=True):
-    """One level of a topology."""
-
     name: str
     node_label: str
     """The label whose value names the domain of a node."""

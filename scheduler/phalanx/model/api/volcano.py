@@ -110,8 +110,6 @@ class VolcanoQueueStatus(ApiStruct, frozen=True):
 
 
 class VolcanoQueue(KubeObject, frozen=True):
-    """A queue."""
-
     spec: VolcanoQueueSpec = VolcanoQueueSpec()
     status: VolcanoQueueStatus = VolcanoQueueStatus()
     unknown_fields: tuple[str, ...] = ()

@@ -78,7 +78,6 @@ def read_slice(written: devices.ResourceSlice) -> Slice:
 
 
 def read_taint_rule(written: devices.DeviceTaintRule) -> TaintRule | None:
-    """A rule; None if it is for no device."""
     selector, taint = written.spec.device_selector, written.spec.taint
     if selector is None:
         return None

@@ -24,7 +24,6 @@ from phalanx.model.conversion.pod_status import (
     read_failure,
     read_run,
 )
-from phalanx.model.conversion.pod_volumes import read_claims
 from phalanx.model.conversion.shapes import ShapeCache
 from phalanx.model.dialects.dialect import Dialect
 from phalanx.model.dialects.known import named_groups
@@ -49,6 +48,7 @@ from phalanx.model.names import (
 from phalanx.model.pods import Pod, PodClaim, PodPhase, Scheduled
 from phalanx.model.reasons import Objection, Reason
 from phalanx.model.supplies.gpu_shares.read import read_device
+from phalanx.model.supplies.volumes.read import read_claims
 from phalanx.model.workloads.known import KNOWN, WorkloadKinds
 
 _PHASES: Final = {"": PodPhase.PENDING, **{str(phase): phase for phase in PodPhase}}

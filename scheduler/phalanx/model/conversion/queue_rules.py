@@ -35,7 +35,6 @@ class QueueRules:
         self._any_open: dict[str, QueueName] = {}
 
     def namespace_labels(self, namespace: str) -> Labels:
-        """The labels of a namespace."""
         return self._namespaces.get(namespace, {})
 
     def charged(self, names: Iterable[QueueName | None], namespace: str) -> QueueName:

@@ -30,7 +30,6 @@ def joined(in_status: GangRecord | None, in_config_map: GangRecord | None) -> Ga
 
 
 def written_record(record: GangRecord) -> RecordStatus:
-    """The record as a status has it."""
     return RecordStatus(
         queued_since=_written_time(record.queued_since),
         placed=tuple(

@@ -62,7 +62,6 @@ def read_selector(selector: core.NodeSelector, path: str, wrong: list[str]) -> t
 def read_preferred(
     terms: tuple[core.PreferredSchedulingTerm, ...], path: str, wrong: list[str]
 ) -> tuple[WeightedTerm, ...]:
-    """Preferred terms with their weights."""
     terms = bounded(terms, path, wrong)
     _check_weights(terms, path, wrong)
     return tuple(

@@ -14,7 +14,6 @@ from phalanx.model.api import core
 from phalanx.model.api.core import Pod, PodSpec
 from phalanx.model.conversion.images import read_pod_images
 from phalanx.model.conversion.metadata import PER_POD_LABELS
-from phalanx.model.conversion.pod_volumes import unnamed_claims
 from phalanx.model.conversion.requests import pod_requests, with_defaults
 from phalanx.model.conversion.selectors import (
     per_pod_labels,
@@ -35,6 +34,7 @@ from phalanx.model.supplies.gpu_shares.devices import GPU_MEMORY, GPU_SHARE
 from phalanx.model.supplies.gpu_shares.read import add_gpu_share
 from phalanx.model.supplies.known import read_supplies, what_supplies_read
 from phalanx.model.supplies.numa.read import read_numa_request
+from phalanx.model.supplies.volumes.read import unnamed_claims
 
 HOST_NETWORK_WITH_USERS: Final = "UserNamespacesHostNetworkSupport"
 RESTART_ALL_CONTAINERS: Final = "RestartAllContainersOnContainerExits"

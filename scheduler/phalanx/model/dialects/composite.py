@@ -173,7 +173,9 @@ def _problems_of_tree(
         elif part.is_composite:
             yield from _count_problems(part, len(parts_of(part.group.name)), is_outer=level == 1)
     for part, _ in inside:
-        yield from (_named(problem, part) for problem in part.group.problems)
+        yield from (
+            replace(problem, message=f"{part.title}: {problem.message}") for problem in part.group.problems
+        )
         if _ends_together(part.group) and not _ends_together(top.group):
             yield _refused(part, "spec.disruptionMode.all", f"beside single of {top.title}")
 
@@ -199,10 +201,6 @@ def _count_problems(part: Part, count: int, *, is_outer: bool) -> Iterator[Objec
 def _refused(part: Part, path: str, why: str) -> Objection:
     text = f"{part.title} field {path} {why} is not supported yet"
     return Objection(Reason.UNSUPPORTED_FIELD, text, f"Create {part.title} without it")
-
-
-def _named(problem: Objection, part: Part) -> Objection:
-    return replace(problem, message=f"{part.title}: {problem.message}")
 
 
 def too_deep(name: str) -> Objection:

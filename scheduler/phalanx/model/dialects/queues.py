@@ -59,7 +59,6 @@ class QueueDialect(Struct, frozen=True):
     """The name of the queue around all others, which is none of ours."""
 
     def read(self, written: Any) -> Queue:
-        """Convert one Queue."""
         mapped, meta = self.mapped(written), written.metadata
         queue = read_queue(ApiQueue(metadata=ObjectMeta(name=meta.name, uid=meta.uid), spec=mapped.spec))
         return replace(queue, problems=(*mapped.problems, *queue.problems))

@@ -3,29 +3,33 @@
 Another distribution brings its own with an entry point of the group `phalanx.supplies`: docs/plugins.md.
 """
 
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.metadata import entry_points
 from typing import Final
 
+from msgspec import Struct
+
 from phalanx.model.api import core
-from phalanx.model.nodes import Node
+from phalanx.model.names import NodeName
+from phalanx.model.nodes import Node, NodeState
 from phalanx.model.pods import Device, Pod, PodPhase, PodShape
 from phalanx.model.reasons import Objection
 from phalanx.model.resources import Resources, add, fits
-from phalanx.model.supplies.attach_limits import ATTACH_LIMITS
+from phalanx.model.snapshot import Snapshot
 from phalanx.model.supplies.disks import Disks
 from phalanx.model.supplies.gpu_shares.supply import GPU_SHARES
 from phalanx.model.supplies.numa.supply import NUMA_ZONES
 from phalanx.model.supplies.ports import Ports
-from phalanx.model.supplies.storage import STATIC_VOLUMES, VOLUME_SPACE
-from phalanx.model.supplies.supply import OpenSupply, Parts, Supply
+from phalanx.model.supplies.supply import Decided, OpenSupply, Parts, Projection, SessionSupply, Supply
+from phalanx.model.supplies.volumes.amounts import VolumeAmounts
+from phalanx.model.supplies.volumes.attach_limits import ATTACH_LIMITS
 
 ENTRY_POINT_GROUP: Final = "phalanx.supplies"
 
 _BUILT_IN: Final[tuple[Supply, ...]] = (
     *(GPU_SHARES, NUMA_ZONES),
-    *(Ports(), Disks(), ATTACH_LIMITS, STATIC_VOLUMES, VOLUME_SPACE),
+    *(Ports(), Disks(), ATTACH_LIMITS, VolumeAmounts()),
 )
 
 
@@ -80,6 +84,14 @@ def opened(nodes: Sequence[Node]) -> tuple[OpenSupply, ...]:
     return tuple([supply for supply in found if supply is not None])
 
 
+def joined(
+    snapshot: Snapshot, nodes: Mapping[NodeName, NodeState], decided: Decided
+) -> tuple[SessionSupply, ...]:
+    """The supplies of which a session with this snapshot knows what nodes have."""
+    found = [supply.join(snapshot, nodes, decided) for supply in supplies_with("join")]
+    return tuple([supply for supply in found if supply is not None])
+
+
 def needs_parts(shape: PodShape) -> bool:
     """Whether such pods need parts of nodes that have parts."""
     return any(supply.need(shape) is not None for supply in supplies_with("open"))
@@ -119,16 +131,42 @@ def offered_of(resource: str) -> int:
     return 0 if supply is None else supply.offered(resource)
 
 
-def supplied_of(shapes: Iterable[PodShape]) -> tuple[str, ...]:
-    """The resources of supplies that these pods use, each once."""
-    return tuple(dict.fromkeys(name for shape in shapes for name, _ in shape.supplied))
+class OfferedAmounts(Struct, frozen=True):
+    """The projection of what every node offers: nodes do not list it."""
+
+    names: tuple[str, ...]
+
+    def request(self, pod: Pod, requests: Resources) -> Resources:
+        """The requests with what the pod uses."""
+        return {**requests, **dict(pod.shape.supplied)} if pod.shape.supplied else requests
+
+    def free(self, state: NodeState, free: Resources) -> Resources:
+        """The free amounts with what the node offers."""
+        return {**free, **{name: free.get(name, 0) + offered_of(name) for name in self.names}}
 
 
-def with_offered(free: Resources, resources: Collection[str]) -> Resources:
-    """Free amounts of a node, with those of these resources. The same mapping if there are none."""
-    if not resources:
-        return free
-    return {**free, **{name: free.get(name, 0) + offered_of(name) for name in resources}}
+def offered_amounts(shapes: Iterable[PodShape]) -> tuple[Projection, ...]:
+    """The projection of the supplies that these pods use, if they use some."""
+    names = tuple(dict.fromkeys(name for shape in shapes for name, _ in shape.supplied))
+    return (OfferedAmounts(names),) if names else ()
+
+
+def requested(projections: Sequence[Projection], pods: Iterable[Pod]) -> list[Resources]:
+    """The projected requests of these pods."""
+    found = []
+    for pod in pods:
+        requests = pod.shape.requests
+        for projection in projections:
+            requests = projection.request(pod, requests)
+        found.append(requests)
+    return found
+
+
+def projected(projections: Sequence[Projection], state: NodeState, free: Resources) -> Resources:
+    """The projection of these free amounts of the node."""
+    for projection in projections:
+        free = projection.free(state, free)
+    return free
 
 
 def with_supplied(shape: PodShape) -> Resources:

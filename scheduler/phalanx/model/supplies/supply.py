@@ -8,20 +8,25 @@ is negative, and `offered` is what every node offers. Queues are not charged.
 Some nodes consist of parts, such as NUMA zones or shared GPUs: that the sums of their amounts suffice is not
 enough, since a pod must find all that it needs in one part. Such a supply is opened for the nodes of a
 session (`OpenSupply`). What pods take of parts are amounts too, so a statement undoes it.
+
+What nodes have of some supplies follows from the whole snapshot and from the placements of the cycle, such as
+volumes that several nodes can mount. Such a supply joins the session (`SessionSupply`).
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
-from phalanx.model.api import core
-from phalanx.model.names import PodUid
-from phalanx.model.nodes import Node, NodeState
-from phalanx.model.pods import Device, Pod, PodShape
-from phalanx.model.reasons import Objection
-from phalanx.model.resources import NONE, Resources
+from msgspec import Struct
 
-Need = tuple[str, int]
-"""What a pod needs of parts of its node: a resource, and the amount that one part must have."""
+from phalanx.model.api import core
+from phalanx.model.decisions import Bind, Placement
+from phalanx.model.gangs import Gang
+from phalanx.model.names import GangId, NodeName, PodUid
+from phalanx.model.nodes import Node, NodeState
+from phalanx.model.pods import Assignments, Device, Pod, PodShape
+from phalanx.model.reasons import Objection, Reason
+from phalanx.model.resources import NONE, Need, Resources
+from phalanx.model.snapshot import Snapshot
 
 Parts = Mapping[PodUid, Device]
 """The part of its node that each pod gets, of those that get a certain one."""
@@ -33,12 +38,36 @@ class PartsLacking(Exception):
     """The parts of a node have too little for some pods."""
 
 
+class SharedAmounts(Struct, frozen=True):
+    """What several nodes have of a supply together; all of them if `nodes` is None."""
+
+    name: str
+    remaining: Resources
+    nodes: frozenset[NodeName] | None = None
+
+
+class SupplyLacking(Exception):
+    """What the session knows of a supply does not suffice for the pods of a placement together."""
+
+
+class Decided(Protocol):
+    """The placements of a cycle so far."""
+
+    @property
+    def placements(self) -> Sequence[Placement]: ...
+
+    @property
+    def placements_version(self) -> int:
+        """Equal while the placements are the same."""
+        ...
+
+
 class Projection(Protocol):
     """Amounts that add up instead of parts, since the solver knows no parts of nodes. Pods fit a node if the
     sum of their amounts is free."""
 
-    def request(self, shape: PodShape, requests: Resources) -> Resources:
-        """The requests with the projected amounts."""
+    def request(self, pod: Pod, requests: Resources) -> Resources:
+        """These requests of the pod, with the projected amounts."""
         ...
 
     def free(self, state: NodeState, free: Resources) -> Resources:
@@ -126,6 +155,12 @@ class Supply:
         costs nothing."""
         return None
 
+    def join(
+        self, snapshot: Snapshot, nodes: Mapping[NodeName, NodeState], decided: Decided
+    ) -> "SessionSupply | None":
+        """What a session with this snapshot knows of it; None, which costs nothing, if no pod needs it."""
+        return None
+
     def objection(self, pod: Pod, state: NodeState, beside: Callable[[], Iterable[Pod]]) -> str | None:
         """Why a pod may not be bound as it was decided, to the node on which it is assumed. `beside`: all
         pods of its placement there."""
@@ -167,3 +202,56 @@ class OpenSupply:
     def usable(self, state: NodeState, free: Resources) -> Resources:
         """Amounts that pods can use in parts, if they are not those of the node."""
         return NONE
+
+
+class SessionSupply:
+    """A supply of which a session knows what nodes have. Subclasses override what they need."""
+
+    names: tuple[str, ...]
+    """The first parts of the names of its resources."""
+
+    reason: Reason
+    """Why a gang waits for it."""
+
+    next_step: str
+    """What helps such a gang."""
+
+    def __init__(self) -> None:
+        self.declined: dict[GangId, str] = {}
+        """Gangs whose solved placement was not made, and why."""
+
+    def with_needs(self, gang: Gang) -> Gang:
+        """The gang with what its members need in their shapes."""
+        return gang
+
+    def pod_with_needs(self, pod: Pod) -> Pod:
+        """The pod with what it needs in its shape."""
+        return pod
+
+    def project(self, shapes: Sequence[PodShape]) -> Projection | None:
+        """What nodes have now of what these pods need; None if they need nothing."""
+        return None
+
+    def shared(self, shapes: Sequence[PodShape]) -> Sequence[SharedAmounts]:
+        """What several nodes have together now of what these pods need."""
+        return ()
+
+    def has_some(self, resources: Iterable[str]) -> bool:
+        """Whether some of these resources are of this supply."""
+        return any(name.partition("[")[0] in self.names for name in resources)
+
+    def complete(self, binds: list[Bind], assignments: Assignments) -> list[Bind]:
+        """The binds of these assignments with what the pods get. Raises SupplyLacking."""
+        return binds
+
+    def lacking(self, assignments: Assignments) -> str | None:
+        """Why these pods cannot all get what they need; None if they can. Amounts are not always exact."""
+        try:
+            self.complete([], assignments)
+        except SupplyLacking as lacking:
+            return str(lacking)
+        return None
+
+    def shortage(self, resource: str, node: NodeName) -> str | None:
+        """Why the node has too little of a resource, if this supply knows more than `Supply.shortage`."""
+        return None

@@ -6,14 +6,12 @@ from typing import Final
 
 from ortools.sat.python import cp_model
 
-from phalanx.rules.affinity import PodAffinityRule, PodAntiAffinityRule
-from phalanx.rules.other_topologies import OtherTopologyDomain
-from phalanx.rules.topology_spread import TopologySpreadRule
+from phalanx.rules.primitives import SubgroupConstraint
 from phalanx.solver.arrays import allowed_domains, anchored_counts
 from phalanx.solver.counting.model import CountingModel
 from phalanx.solver.counting.node_groups import NodeGroup
 from phalanx.solver.domains import is_domain
-from phalanx.solver.problem_rules import SubgroupConstraint, domains_of
+from phalanx.solver.problem_rules import domains_of
 
 Constraint = Callable[[CountingModel], None]
 Opened = dict[int, cp_model.IntVar]
@@ -123,9 +121,7 @@ def _wanted(model: CountingModel, subgroup: SubgroupConstraint) -> int:
 @constraint("anti-affinity")
 def anti_affinity(model: CountingModel) -> None:
     """No pod shares a domain with a pod that its anti-affinity selects; at most one if it selects itself."""
-    for affinity in model.rows.rules.affinity_constraints:
-        if not isinstance(affinity.rule, PodAntiAffinityRule):
-            continue
+    for affinity in model.rows.rules.apart:
         for label_value, groups in _groups_by_label_value(model, affinity.key):
             for owner in affinity.owners if label_value else ():
                 pods = model.pods_of(owner, groups)
@@ -142,14 +138,11 @@ def anti_affinity(model: CountingModel) -> None:
 def affinity(model: CountingModel) -> None:
     """Pods share a domain with a pod that their affinity selects, or all are in one new domain with a pod
     that may start it."""
-    for affinity in model.rows.rules.affinity_constraints:
-        rule = affinity.rule
-        if not isinstance(rule, PodAffinityRule):
-            continue
+    for affinity in model.rows.rules.near:
         started = []
         for label_value, groups in _groups_by_label_value(model, affinity.key):
             pods = _pods_of_roles(model, affinity.owners, groups)
-            if not pods or label_value in rule.existing_values:
+            if not pods or label_value in affinity.existing:
                 continue
             allowed = []
             for roles in (affinity.others, affinity.begin) if label_value else ():
@@ -168,16 +161,13 @@ def affinity(model: CountingModel) -> None:
 @constraint("topology-spread")
 def topology_spread(model: CountingModel) -> None:
     """Where owners are, there are at most `max_skew` more pods than in the domain with the fewest."""
-    for spread in model.rows.rules.affinity_constraints:
-        rule = spread.rule
-        if not isinstance(rule, TopologySpreadRule):
-            continue
+    for spread in model.rows.rules.skews:
         groups = dict(_groups_by_label_value(model, spread.key))
         owners = {value: _pods_of_roles(model, spread.owners, groups[value]) for value in groups}
-        there = domains_of(model.problem, spread, rule)
+        there = domains_of(model.problem, spread)
         counted = {value: _pods_of_roles(model, spread.others, groups.get(value, ())) for value in there}
         least: cp_model.IntVar | int = 0
-        if len(there) >= rule.min_domains and there:
+        if len(there) >= spread.min_domains and there:
             most = [count + model.most(counted[value]) for value, count in there.items()]
             least = model.cp.new_int_var(0, min(most), "")
             for value, count in there.items():
@@ -189,27 +179,24 @@ def topology_spread(model: CountingModel) -> None:
                 used = model.cp.new_bool_var("")
                 model.cp.add(model.total(pods) <= model.most(pods) * used)
                 near = [*counted[value], *_pods_of_roles(model, spread.perhaps, groups[value])]
-                fits = there[value] + model.total(near) <= rule.max_skew + least
+                fits = there[value] + model.total(near) <= spread.max_skew + least
                 model.cp.add(fits).only_enforce_if(used)
 
 
 @constraint("other-topology")
 def other_topology(model: CountingModel) -> None:
     """The pods of a subgroup are in one domain of another topology, or each domain holds whole segments."""
-    for constraint in model.rows.rules.affinity_constraints:
-        rule = constraint.rule
-        if not isinstance(rule, OtherTopologyDomain):
-            continue
-        there, chosen = dict(rule.existing), []
+    for constraint in model.rows.rules.value_domains:
+        there, chosen = dict(constraint.existing), []
         for value, groups in _groups_by_label_value(model, constraint.key):
             pods = _pods_of_roles(model, constraint.owners, groups)
-            if not value or (not rule.size and there and there.keys() != {value}):
+            if not value or (not constraint.size and there and there.keys() != {value}):
                 model.cp.add(model.total(pods) == 0)
                 continue
             used, count = model.cp.new_bool_var(""), there.get(value, 0)
-            if rule.size:
-                segments = model.cp.new_int_var(0, (model.most(pods) + count) // rule.size, "")
-                model.cp.add(model.total(pods) + count == rule.size * segments).only_enforce_if(used)
+            if constraint.size:
+                segments = model.cp.new_int_var(0, (model.most(pods) + count) // constraint.size, "")
+                model.cp.add(model.total(pods) + count == constraint.size * segments).only_enforce_if(used)
                 model.cp.add(model.total(pods) == 0).only_enforce_if(~used)
             else:
                 chosen.append(used)

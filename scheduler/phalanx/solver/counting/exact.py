@@ -44,8 +44,6 @@ class ScopeProblem(Struct, frozen=True, eq=False):
 
 
 class ScopeResult(Struct, frozen=True, eq=False):
-    """The outcome for one scope."""
-
     found: Placement | None
     """A placement better than the limit; None without one."""
     bound: Score

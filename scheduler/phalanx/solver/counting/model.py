@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from ortools.sat.python import cp_model
 
+from phalanx.rules.primitives import FewValues
 from phalanx.solver.arrays import (
     Counts,
     NodeTable,
@@ -29,7 +30,6 @@ from phalanx.solver.objective import (
     UNPLACED,
     term_keys,
 )
-from phalanx.solver.problem_rules import OtherTopologyPreference
 
 
 class CountingModel:
@@ -87,7 +87,7 @@ class CountingModel:
         ]
         self.opened_elsewhere = [
             (preference, [self._openable_values(preference, level) for level in range(len(preference.keys))])
-            for preference in table.rows.rules.other_preferences
+            for preference in table.rows.rules.few_values
         ]
 
     @property
@@ -133,7 +133,7 @@ class CountingModel:
         domains = dict.fromkeys(group.domains[level] for group in self.groups)
         return {domain: self.count(1) for domain in domains if domain not in known}
 
-    def _openable_values(self, preference: OtherTopologyPreference, level: int) -> dict[str, cp_model.IntVar]:
+    def _openable_values(self, preference: FewValues, level: int) -> dict[str, cp_model.IntVar]:
         """A boolean for each domain of a level of another topology but the open ones."""
         values = dict.fromkeys(group.label_values[preference.keys[level]] for group in self.groups)
         return {value: self.count(1) for value in values if value not in preference.open[level]}
@@ -155,7 +155,7 @@ def objective_term(model: CountingModel, name: str) -> cp_model.LinearExpr:
         return _tightness_of_subgroups(
             model, model.problem.levels.index(name.removeprefix(SUBGROUP_TIGHTNESS))
         )
-    elsewhere = term_keys(model.problem, model.rows.rules)
+    elsewhere = term_keys(model.rows.rules)
     if name in elsewhere:
         return _domains_elsewhere(model, elsewhere[name])
     if name.startswith(SUBGROUP_DOMAINS):

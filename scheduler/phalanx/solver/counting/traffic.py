@@ -13,11 +13,11 @@ from typing import Final, Protocol
 from msgspec import Struct
 from ortools.sat.python import cp_model
 
+from phalanx.rules.primitives import UNIQUE_PER_NODE
+from phalanx.rules.traffic_matrix import NO_TRAFFIC, TrafficMatrix
 from phalanx.solver.arrays import ClassRows, TooLarge
 from phalanx.solver.counting.node_groups import NodeGroup
 from phalanx.solver.domains import domain_key
-from phalanx.solver.pair_preferences import UNIQUE_PER_NODE
-from phalanx.solver.traffic_matrix import NO_TRAFFIC, TrafficMatrix
 
 VARIABLES_MAX: Final = 5_000
 """Patterns of all nodes, and variables for products, of one model. CP-SAT simplifies a model before it counts
@@ -101,7 +101,6 @@ class _Sum:
         self.constant = 0
 
     def add(self, variables: Sequence[cp_model.IntVar], factor: int) -> None:
-        """Add variables with the same factor."""
         if factor:
             self.variables += variables
             self.factors += [factor] * len(variables)

@@ -10,13 +10,8 @@ from typing import Final
 from msgspec import Struct, structs
 
 from phalanx.model.resources import Resources
-from phalanx.rules.affinity import AffinityRule
-from phalanx.rules.budget import Budget
-from phalanx.rules.levels import SameDomain
-from phalanx.rules.other_topologies import OtherTopologyDomain
+from phalanx.rules.budget import Budget, budgets_in
 from phalanx.rules.problem import Assignment, Obstacle, PlacementProblem
-from phalanx.rules.subgroups import SubgroupRule
-from phalanx.rules.topology_spread import TopologySpreadRule
 from phalanx.solver.answer import Answer, Placed, SolveLimits
 from phalanx.solver.answer_cache import AnswerCache
 from phalanx.solver.infeasibility.feasibility import FeasibilityOracle, feasibility_problem, is_possible
@@ -109,8 +104,8 @@ def _where_eligible(core: PlacementProblem, vacant: PlacementProblem) -> Placeme
     pairs = zip(vacant.classes, core.classes, strict=True)
     classes = tuple(structs.replace(empty, eligible=now.eligible) for empty, now in pairs)
     rules = (
-        *(rule for rule in vacant.rules if not isinstance(rule, AffinityRule)),
-        *(rule for rule in core.rules if isinstance(rule, AffinityRule)),
+        *(rule for rule in vacant.rules if not rule.names_shapes),
+        *(rule for rule in core.rules if rule.names_shapes),
     )
     return structs.replace(vacant, classes=classes, rules=rules)
 
@@ -146,11 +141,8 @@ def _conflict(
     core: PlacementProblem, oracle: FeasibilityOracle, exclusions: Exclusions
 ) -> tuple[tuple[str, ...], bool]:
     """Find a conflict with a deletion filter: drop names while the rest stays infeasible."""
-    rules = [rule.name for rule in core.rules if isinstance(rule, Budget)]
-    rules += [rule.name for rule in core.rules if isinstance(rule, SameDomain)]
-    others = SubgroupRule | OtherTopologyDomain | AffinityRule
-    rules += [rule.name for rule in core.rules if isinstance(rule, others)]
-    names = list(dict.fromkeys([*exclusions, *rules, CAPACITY]))
+    rules = sorted(core.rules, key=lambda rule: (rule.obstacle is not Obstacle.LIMITS, not rule.gang_level))
+    names = list(dict.fromkeys([*exclusions, *(rule.name for rule in rules), CAPACITY]))
     if oracle.fits(with_only_rules(core, (), exclusions)) is False:
         return (), True
     kept, irreducible = names, True
@@ -183,23 +175,17 @@ def with_only_rules(
 
 def _with_more_domains(relaxed: PlacementProblem, core: PlacementProblem) -> list[str]:
     """Names of the spread constraints that count domains of nodes that pods may not use in `core`."""
-    if not any(isinstance(rule, TopologySpreadRule) for rule in relaxed.rules):
-        return []
     before = _counted_domains(core)
     return [name for name, domains in _counted_domains(relaxed).items() if domains != before[name]]
 
 
 def _counted_domains(problem: PlacementProblem) -> dict[str, frozenset[str]]:
-    return {
-        spread.rule.name: frozenset(domains_of(problem, spread, spread.rule))
-        for spread in read_rules(problem).affinity_constraints
-        if isinstance(spread.rule, TopologySpreadRule)
-    }
+    return {skew.name: frozenset(domains_of(problem, skew)) for skew in read_rules(problem).skews}
 
 
 def raised_budgets(core: PlacementProblem, oracle: FeasibilityOracle) -> tuple[Raises, ...]:
     """Raises of single budgets that make the problem feasible, else of all budgets together."""
-    budgets = [rule for rule in core.rules if isinstance(rule, Budget)]
+    budgets = budgets_in(core.rules)
     candidates = [_raised(core, [rule], oracle) for rule in budgets]
     alone = tuple(raised for raised in candidates if raised and _helps(core, raised, oracle))
     if alone or len(budgets) < 2:

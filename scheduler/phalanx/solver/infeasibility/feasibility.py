@@ -2,7 +2,7 @@
 
 from msgspec import structs
 
-from phalanx.rules.problem import PlacementProblem, Preference
+from phalanx.rules.problem import PlacementProblem
 from phalanx.solver.answer import Answer, Placed, SolveLimits
 from phalanx.solver.answer_cache import AnswerCache
 from phalanx.solver.limits import EXPLANATION_EFFORT_PART, EXPLANATION_SOLVES_MAX
@@ -53,5 +53,5 @@ def feasibility_problem(problem: PlacementProblem) -> PlacementProblem:
             structs.replace(group, cost=free_of_charge, domain_capacity=0, subgroup_capacities=())
             for group in classes
         )
-    rules = tuple(rule for rule in problem.rules if not isinstance(rule, Preference))
+    rules = tuple(rule for rule in problem.rules if rule.obstacle is not None)
     return structs.replace(problem, roles=roles, classes=classes, rules=rules)

@@ -15,8 +15,9 @@ from msgspec import Struct, structs
 
 from phalanx.model.names import NodeName
 from phalanx.model.resources import Resources, add, scale, subtract
-from phalanx.rules.budget import Budget
-from phalanx.rules.problem import Anchor, Assignment, NodeClass, PlacementProblem, Rule
+from phalanx.rules.anchors import Anchor
+from phalanx.rules.budget import Budget, budgets_in, with_budgets
+from phalanx.rules.problem import Assignment, NodeClass, PlacementProblem
 from phalanx.solver.answer import Placed
 from phalanx.solver.infeasibility.feasibility import FeasibilityOracle
 from phalanx.solver.infeasibility.relaxations import NodeCapacity, with_free
@@ -47,7 +48,7 @@ def missing_capacity(
     """Yield candidates, the least first where that is known. `vacant` is the problem on empty nodes."""
     least = least_capacity(core, vacant)
     if least:
-        anywhere = all(rule.nodes is None for rule in core.rules if isinstance(rule, Budget))
+        anywhere = all(rule.nodes is None for rule in budgets_in(core.rules))
         pods = _beyond_what_fits(core, least) if anywhere else 0
         yield structs.replace(_capacity_to_free(core, least), pods=pods)
     for kept in dict.fromkeys((tuple(now), ())):
@@ -88,7 +89,7 @@ def _left_over(
         beside,
         roles=roles,
         classes=tuple(_with_freeing_costs(core, part, free_now) for part in _single(beside.classes)),
-        rules=tuple(_budget_left(core, rule, kept) for rule in beside.rules),
+        rules=with_budgets(beside.rules, lambda budget: _budget_left(core, budget, kept)),
         anchors=(*core.anchors, *map(Anchor, used_path(core, kept))),
     )
 
@@ -113,9 +114,7 @@ def _with_freeing_costs(
     return structs.replace(group, cost=cost)
 
 
-def _budget_left(core: PlacementProblem, rule: Rule, kept: Sequence[Assignment]) -> Rule:
-    if not isinstance(rule, Budget):
-        return rule
+def _budget_left(core: PlacementProblem, rule: Budget, kept: Sequence[Assignment]) -> Budget:
     used = budget_use(core, rule, kept)
     limited = {name: amount for name, amount in used.items() if name in rule.remaining}
     return structs.replace(rule, remaining=subtract(rule.remaining, limited))
@@ -167,7 +166,7 @@ def least_capacity(core: PlacementProblem, vacant: PlacementProblem) -> list[Ass
     `vacant` is the problem on empty nodes. Budgets are ignored: the caller tests the result.
     """
     rules = read_rules(core)
-    if len(core.roles) != 1 or rules.subgroup_constraints or rules.affinity_constraints:
+    if len(core.roles) != 1 or rules.subgroup_constraints or rules.compares_values:
         return []
     free_now = free_by_node(core)
     nodes: list[NodeName] = []

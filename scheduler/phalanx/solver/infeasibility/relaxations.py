@@ -7,8 +7,8 @@ from typing import Final
 from msgspec import Struct, structs
 
 from phalanx.model.names import NodeName
-from phalanx.model.resources import Resources, add
-from phalanx.rules.budget import Budget
+from phalanx.model.resources import NONE, Resources, add
+from phalanx.rules.budget import Budget, with_budgets
 from phalanx.rules.problem import NodeClass, PlacementProblem, Rule
 from phalanx.solver.limits import ARRAY_AMOUNT_MAX
 
@@ -42,14 +42,13 @@ def with_rules(
 
 def with_raised_budgets(problem: PlacementProblem, raised: Raises) -> PlacementProblem:
     """Give the budgets of these names so much more of the resources that they limit."""
-    return with_rules(problem, {name: partial(_raised, amounts) for name, amounts in raised.items()})
+    return structs.replace(problem, rules=with_budgets(problem.rules, partial(_raised, raised)))
 
 
-def _raised(amounts: Resources, rule: Rule) -> Rule:
-    if not isinstance(rule, Budget):
-        return rule
-    more = {name: amount for name, amount in amounts.items() if name in rule.remaining}
-    return structs.replace(rule, remaining=add(rule.remaining, more))
+def _raised(raised: Raises, budget: Budget) -> Budget:
+    amounts = raised.get(budget.name, NONE)
+    more = {name: amount for name, amount in amounts.items() if name in budget.remaining}
+    return structs.replace(budget, remaining=add(budget.remaining, more))
 
 
 def allowed_by(problem: PlacementProblem, causes: Iterable[Sequence[tuple[bool, ...]]]) -> PlacementProblem:

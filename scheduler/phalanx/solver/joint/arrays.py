@@ -1,18 +1,34 @@
 """A joint problem as arrays: the nodes for pods of all classes, and the pods of each gang by its rules."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from typing import assert_never
 
 import numpy as np
 from msgspec import Struct
 
 from phalanx.model.names import NodeName
-from phalanx.rules.budget import Budget
+from phalanx.rules.budget import Budget, budgets_in
 from phalanx.rules.levels import FewestDomains, SameDomain
-from phalanx.rules.problem import NodeClass, PlacementProblem, RoleDemand, Rule
+from phalanx.rules.primitives import (
+    Apart,
+    AtMost,
+    FewGangDomains,
+    FewValues,
+    GangDomain,
+    Near,
+    PairPreference,
+    Skew,
+    SubgroupConstraint,
+    SubgroupPreference,
+    ValueDomain,
+)
+from phalanx.rules.problem import NodeClass, PlacementProblem, RoleDemand
 from phalanx.rules.subgroups import SubgroupDomain, SubgroupFewest, SubgroupSegments
+from phalanx.rules.traffic_matrix import TrafficMatrix
 from phalanx.solver.arrays import IntArray, NodeTable, class_rows, node_table
 from phalanx.solver.domains import is_domain
-from phalanx.solver.joint.problem import GangDemand, JointProblem
+from phalanx.solver.joint.problem import GangDemand, JointProblem, roles_of
+from phalanx.solver.problem_rules import primitives_of
 
 
 class Unsupported(Exception):
@@ -151,12 +167,8 @@ def _placing_any(problem: JointProblem, wanted: Sequence[int], depth: int) -> Pl
 def _divide(problem: JointProblem, index: int, role_sets: list[RoleSet], rules: list[DomainRule]) -> None:
     """Add the role sets of a gang and the rules about them."""
     gang = problem.gangs[index]
-    about = sorted(_stated(problem, gang), key=lambda rule: (-rule[0], rule[1]))
-    preferences = [
-        (_depth(problem, rule.level), _roles(gang, rule))
-        for rule in gang.rules
-        if isinstance(rule, FewestDomains | SubgroupFewest)
-    ]
+    about, preferences = _stated(problem, gang)
+    about.sort(key=lambda rule: (-rule[0], rule[1]))
     sets: dict[tuple[int, ...], list[int]] = {}
     for role in range(len(gang.roles)):
         named = [role in roles for *_, roles in about]
@@ -172,20 +184,35 @@ def _divide(problem: JointProblem, index: int, role_sets: list[RoleSet], rules: 
         rules.append(DomainRule(index, depth, size, tuple(members)))
 
 
-def _stated(problem: JointProblem, gang: GangDemand) -> Iterator[tuple[int, int, frozenset[int]]]:
-    """Depth, size and roles of each rule about domains."""
-    for rule in gang.rules:
-        if isinstance(rule, SameDomain | SubgroupDomain | SubgroupSegments):
-            roles = _roles(gang, rule)
-            if roles:
-                size = rule.size if isinstance(rule, SubgroupSegments) else 0
-                yield _depth(problem, rule.level), size, roles
+def _stated(
+    problem: JointProblem, gang: GangDemand
+) -> tuple[list[tuple[int, int, frozenset[int]]], list[tuple[int, frozenset[int]]]]:
+    """Depth, size and roles of each rule about domains, and depth and roles of each preference for few.
 
-
-def _roles(gang: GangDemand, rule: Rule) -> frozenset[int]:
-    if isinstance(rule, SubgroupDomain | SubgroupSegments | SubgroupFewest):
-        return frozenset(index for index, role in enumerate(gang.roles) if rule.subgroup in role.subgroups)
-    return frozenset(range(len(gang.roles)))
+    Budgets are stated apart. Traffic and what compares values of keys is left out.
+    """
+    roles, rules = roles_of(problem, gang), tuple([rule for rule in gang.rules if not rule.keys])
+    alone = PlacementProblem(problem.resources, problem.levels, roles, classes=(), rules=rules)
+    everyone = frozenset(range(len(roles)))
+    about: list[tuple[int, int, frozenset[int]]] = []
+    preferences: list[tuple[int, frozenset[int]]] = []
+    for primitive in primitives_of(alone):
+        match primitive:
+            case GangDomain(level):
+                about.append((level + 1, 0, everyone))
+            case SubgroupConstraint() if primitive.roles:
+                about.append((primitive.level + 1, primitive.size, frozenset(primitive.roles)))
+            case FewGangDomains(level):
+                preferences.append((level + 1, everyone))
+            case SubgroupPreference():
+                preferences.append((primitive.depth, frozenset(primitive.roles)))
+            case SubgroupConstraint() | AtMost() | TrafficMatrix() | PairPreference() | FewValues():
+                pass
+            case Apart() | Near() | Skew() | ValueDomain():
+                pass
+            case _:
+                assert_never(primitive)
+    return about, preferences
 
 
 def _pods_per_class(problem: JointProblem, gang: GangDemand, roles: Iterable[int]) -> tuple[int, ...]:
@@ -193,10 +220,6 @@ def _pods_per_class(problem: JointProblem, gang: GangDemand, roles: Iterable[int
     for role in roles:
         counts[gang.roles[role].pod_class] += gang.roles[role].count
     return tuple(counts)
-
-
-def _depth(problem: JointProblem, level: str) -> int:
-    return problem.levels.index(level) + 1
 
 
 # --- budgets ------------------------------------------------------------------------------------------------
@@ -220,13 +243,12 @@ def _limits(problem: JointProblem) -> tuple[SharedBudget, ...]:
 
 def _counted(problem: JointProblem, gang: GangDemand, usable: Usable) -> Iterable[Budget]:
     """The budgets that count all pods of the gang."""
-    for rule in gang.rules:
-        if isinstance(rule, Budget):
-            pod_classes = tuple(sorted({role.pod_class for role in gang.roles}))
-            if pod_classes not in usable and rule.nodes is not None:
-                usable[pod_classes] = _usable(problem, pod_classes)
-            if _counts(rule, usable.get(pod_classes, []), gang):
-                yield rule
+    for rule in budgets_in(gang.rules):
+        pod_classes = tuple(sorted({role.pod_class for role in gang.roles}))
+        if pod_classes not in usable and rule.nodes is not None:
+            usable[pod_classes] = _usable(problem, pod_classes)
+        if _counts(rule, usable.get(pod_classes, []), gang):
+            yield rule
 
 
 def _usable(problem: JointProblem, pod_classes: Sequence[int]) -> list[NodeName]:

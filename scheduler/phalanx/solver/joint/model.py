@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from ortools.sat.python import cp_model
 
-from phalanx.rules.budget import Budget
+from phalanx.rules.budget import budgets_in
 from phalanx.solver.arrays import Placement, TooLarge
 from phalanx.solver.counting.constraints import capacity_amounts, capacity_patterns
 from phalanx.solver.counting.model import CountingModel, solution
@@ -299,5 +299,5 @@ class _JointModel:
             for rule in self._arrays.rules
             if rule.gang == gang
         )
-        budgets = tuple(sorted(rule.name for rule in demand.rules if isinstance(rule, Budget)))
+        budgets = tuple(sorted(budget.name for budget in budgets_in(demand.rules)))
         return sets, rules, budgets, demand.value, demand.must_admit

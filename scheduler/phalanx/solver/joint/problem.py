@@ -11,7 +11,7 @@ from msgspec import Struct
 from phalanx.limits import JOINT_DETERMINISTIC_LIMIT
 from phalanx.model.decisions import Certificate
 from phalanx.model.names import NodeName
-from phalanx.rules.budget import Budget
+from phalanx.rules.budget import budgets_in
 from phalanx.rules.problem import Assignment, NodeClass, PlacementProblem, RoleDemand, Rule
 from phalanx.solver.answer import Placed
 from phalanx.solver.checker import check
@@ -103,7 +103,6 @@ class JointLimits(Struct, frozen=True):
 
 
 def total_value(problem: JointProblem, gangs: Mapping[int, object]) -> int:
-    """Return the total value of these gangs."""
     return sum(problem.gangs[gang].value for gang in gangs)
 
 
@@ -181,7 +180,7 @@ def _capacity_errors(
 
 def _budget_errors(problem: JointProblem, assignment: JointAssignment) -> Iterator[str]:
     """Compare the use of each budget; budgets of one name are one budget."""
-    budgets = {rule.name: rule for gang in problem.gangs for rule in gang.rules if isinstance(rule, Budget)}
+    budgets = {budget.name: budget for gang in problem.gangs for budget in budgets_in(gang.rules)}
     for budget in budgets.values():
         for index, name in enumerate(problem.resources):
             used = sum(

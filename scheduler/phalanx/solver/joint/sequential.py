@@ -8,7 +8,7 @@ from msgspec import structs
 
 from phalanx.model.names import NodeName
 from phalanx.rules.budget import Budget
-from phalanx.rules.problem import Assignment, NodeClass, PlacementProblem
+from phalanx.rules.problem import Assignment, NodeClass, Obstacle, PlacementProblem
 from phalanx.solver.answer import Placed, SolveLimits
 from phalanx.solver.engine import place
 from phalanx.solver.joint.arrays import JointArrays, SharedBudget
@@ -50,11 +50,10 @@ class ResidualCapacity:
                             left[name] -= sign * assignment.count * need
 
     def problem_of(self, gang: int) -> PlacementProblem:
-        """Return the placement problem of one gang on the residual capacity."""
         joint = self._problem
         demand = joint.gangs[gang]
         pod_classes = tuple(role.pod_class for role in demand.roles)
-        rules = [rule for rule in demand.rules if not isinstance(rule, Budget)]
+        rules = [rule for rule in demand.rules if rule.obstacle is not Obstacle.LIMITS]
         left = [
             Budget(limit.budget.name, left, None)
             for limit, left in zip(self._limits, self._left, strict=True)

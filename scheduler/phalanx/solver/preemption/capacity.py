@@ -41,14 +41,12 @@ class CapacityTracker:
         return self._required_by[unit] > 0
 
     def evict(self, units: Iterable[int]) -> None:
-        """Evict these units."""
         for unit in units:
             if unit not in self.chosen:
                 self.chosen.add(unit)
                 self._update_unit(unit, 1)
 
     def restore(self, units: Iterable[int]) -> None:
-        """Restore these units."""
         for unit in units:
             if unit in self.chosen:
                 self.chosen.discard(unit)

@@ -68,7 +68,6 @@ def _less(free: Sequence[int], vector: Vector) -> list[int]:
 
 
 def _cost_with_required(problem: PreemptionProblem, units: Collection[int]) -> int:
-    """The cost of the units and all that they require."""
     found, pending = set(units), list(units)
     while pending:
         more = [other for other in problem.units[pending.pop()].requires if other not in found]

@@ -10,10 +10,9 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from phalanx.rules.affinity import PodAntiAffinityRule
-from phalanx.rules.budget import Budget
+from phalanx.rules.budget import Budget, budgets_in
+from phalanx.rules.primitives import UNIQUE_PER_NODE, Apart
 from phalanx.rules.problem import NodeClass, PlacementProblem, Rule
-from phalanx.solver.problem_rules import roles_with_shapes
 
 _SLOTS: Final = "slots of "
 """Prefix of the resource names."""
@@ -22,7 +21,7 @@ _SLOTS: Final = "slots of "
 class _Slots(Struct, frozen=True):
     """The slots of one rule."""
 
-    rule: PodAntiAffinityRule
+    rule: Apart
     name: str
     size: int
     """Slots of a domain."""
@@ -32,12 +31,13 @@ class _Slots(Struct, frozen=True):
 
 def reformulate_anti_affinity(problem: PlacementProblem) -> PlacementProblem:
     """Replace the expressible rules by slots; without one return the problem itself."""
-    apart = [rule for rule in problem.rules if isinstance(rule, PodAntiAffinityRule)]
-    expressible = [rule for rule in apart if _is_expressible(problem, rule)]
-    rules: list[Rule] = [rule for rule in problem.rules if rule not in expressible]
-    slots = [_slots(problem, rule, f"{_SLOTS}{number}") for number, rule in enumerate(expressible)]
+    apart = [(rule, form) for rule in problem.rules if rule.keys for form in _alone(problem, rule)]
+    expressible = [rule for rule, form in apart if _is_expressible(form)]
+    rules = [rule for rule in problem.rules if rule not in expressible]
+    forms = [form for _, form in apart if _is_expressible(form)]
+    slots = [_slots(problem, form, f"{_SLOTS}{number}") for number, form in enumerate(forms)]
     classes = list(problem.classes)
-    scopes = sum(isinstance(rule, Budget) for rule in rules)
+    scopes = len(budgets_in(rules))
     for slot in slots:
         budgets = _budgets(problem, slot)
         classes = [_with_slots(problem, slot, group, budgets, scopes) for group in classes]
@@ -54,7 +54,7 @@ def reformulate_anti_affinity(problem: PlacementProblem) -> PlacementProblem:
             problem, resources=resources, roles=roles, classes=tuple(classes), rules=tuple(rules)
         )
     keys = dict.fromkeys(
-        rule.key for rule in apart if rule not in expressible and rule.key not in problem.keys
+        key for rule, _ in apart if rule not in expressible for key in rule.keys if key not in problem.keys
     )
     return _with_each_node(reformulated, tuple(keys)) if keys else reformulated
 
@@ -74,20 +74,23 @@ def _with_each_node(problem: PlacementProblem, keys: tuple[str, ...]) -> Placeme
     return replace(problem, classes=classes, keys=(*problem.keys, *keys))
 
 
-def _is_expressible(problem: PlacementProblem, rule: PodAntiAffinityRule) -> bool:
+def _alone(problem: PlacementProblem, rule: Rule) -> list[Apart]:
+    """What the rule is made of, if it is only this."""
+    match tuple(rule.lower(problem)):
+        case (Apart() as apart,):
+            return [apart]
+        case _:
+            return []
+
+
+def _is_expressible(rule: Apart) -> bool:
     """Whether the pods that state the rule include those that it selects, or the reverse."""
-    owners, others = (
-        set(roles_with_shapes(problem, rule.owners)),
-        set(roles_with_shapes(problem, rule.others)),
-    )
+    owners, others = set(rule.owners), set(rule.others)
     return owners <= others or others <= owners
 
 
-def _slots(problem: PlacementProblem, rule: PodAntiAffinityRule, name: str) -> _Slots:
-    owners, others = (
-        set(roles_with_shapes(problem, rule.owners)),
-        set(roles_with_shapes(problem, rule.others)),
-    )
+def _slots(problem: PlacementProblem, rule: Apart, name: str) -> _Slots:
+    owners, others = set(rule.owners), set(rule.others)
     exclusive, partial = owners & others, owners ^ others
     size = max(1, sum(problem.roles[role].maximum for role in partial)) if exclusive else 0
     takes = tuple(
@@ -98,10 +101,9 @@ def _slots(problem: PlacementProblem, rule: PodAntiAffinityRule, name: str) -> _
 
 def _budgets(problem: PlacementProblem, slots: _Slots) -> dict[str, Budget]:
     """One budget per domain of the label; none where every node is a domain by itself."""
-    key = slots.rule.key
-    if key not in problem.keys:
+    number = slots.rule.key
+    if number == UNIQUE_PER_NODE:
         return {}
-    number = problem.keys.index(key)
     members: dict[str, list[NodeClass]] = {}
     for group in problem.classes:
         if group.label_values[number]:
@@ -120,9 +122,9 @@ def _with_slots(
     problem: PlacementProblem, slots: _Slots, group: NodeClass, budgets: dict[str, Budget], first: int
 ) -> NodeClass:
     """Add slots to a class; the budget of its domain counts it. Budgets are numbered from `first` on."""
-    if not budgets and slots.rule.key not in problem.keys:
+    if not budgets and slots.rule.key == UNIQUE_PER_NODE:
         return replace(group, free=(*group.free, slots.size))
     enough = sum(take * role.maximum for take, role in zip(slots.takes, problem.roles, strict=True))
-    label_value = group.label_values[problem.keys.index(slots.rule.key)]
+    label_value = group.label_values[slots.rule.key]
     number = (first + list(budgets).index(label_value),) if label_value else ()
     return replace(group, free=(*group.free, enough), budgets=(*group.budgets, *number))

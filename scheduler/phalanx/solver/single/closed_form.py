@@ -21,7 +21,7 @@ def place_closed(problem: PlacementProblem) -> Answer | None:
     rules = read_rules(problem)
     if len(problem.roles) != 1 or rules.depth or rules.traffic is not None:
         return None
-    if rules.subgroup_constraints or rules.affinity_constraints or rules.pairs or rules.other_preferences:
+    if rules.subgroup_constraints or rules.compares_values or rules.pairs or rules.few_values:
         return None
     role = problem.roles[0]
     allowed = [pods_allowed(problem, budget, role) for budget in rules.budgets]

@@ -11,8 +11,8 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from phalanx.rules.primitives import UNIQUE_PER_NODE, PairPreference
 from phalanx.solver.arrays import FITS_MAX, IntArray, NodeTable
-from phalanx.solver.pair_preferences import UNIQUE_PER_NODE, PairPreference
 from phalanx.solver.single.scopes import Scope
 
 

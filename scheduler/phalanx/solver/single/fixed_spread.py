@@ -12,17 +12,15 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from phalanx.rules.primitives import Skew
 from phalanx.rules.problem import NodeClass, PlacementProblem, Rule
-from phalanx.rules.topology_spread import TopologySpreadRule
-from phalanx.solver.problem_rules import AffinityConstraint, domains_of, read_rules
+from phalanx.solver.problem_rules import domains_of
 
 _SLOTS: Final = "pods of a domain of "
 """Prefix of the resource names."""
 
 
 class _Limits(Struct, frozen=True):
-    """The limits of one constraint."""
-
     key: int
     owners: tuple[int, ...]
     most: dict[str, int]
@@ -31,43 +29,48 @@ class _Limits(Struct, frozen=True):
     """Whether the nodes have an amount that limits them; else eligibility is enough."""
 
     def of(self, group: NodeClass) -> int:
-        """The limit for nodes of this class."""
         return self.most.get(group.label_values[self.key], 0)
 
 
 def reformulate_spread(problem: PlacementProblem) -> PlacementProblem:
     """Replace the constraints with fixed limits; without one return the problem itself."""
-    if not any(isinstance(rule, TopologySpreadRule) for rule in problem.rules):
-        return problem
-    rules: list[Rule] = list(problem.rules)
+    rules: list[Rule] = []
     found = []
-    for spread in read_rules(problem).affinity_constraints:
-        rule = spread.rule
-        limits = _limits(problem, spread, rule) if isinstance(rule, TopologySpreadRule) else None
-        if limits is not None:
+    for rule in problem.rules:
+        limits = _limits_of(problem, rule) if rule.keys else None
+        if limits is None:
+            rules.append(rule)
+        else:
             found.append(limits)
-            rules.remove(rule)
+    if not found:
+        return problem
     # afterwards, since limits exclude nodes whose domains count for the other constraints
     for limits in found:
         problem = _limited(problem, limits)
     return replace(problem, rules=tuple(rules))
 
 
-def _limits(
-    problem: PlacementProblem, spread: AffinityConstraint, rule: TopologySpreadRule
-) -> _Limits | None:
+def _limits_of(problem: PlacementProblem, rule: Rule) -> _Limits | None:
+    match tuple(rule.lower(problem)):
+        case (Skew() as spread,) if spread.owners:
+            return _limits(problem, spread)
+        case _:
+            return None
+
+
+def _limits(problem: PlacementProblem, spread: Skew) -> _Limits | None:
     """The limits; None if they are not fixed or have no other form."""
     counted = {*spread.others, *spread.perhaps}
     if not counted.issubset(spread.owners) or counted not in (set(), set(spread.owners)):
         return None
-    domains = domains_of(problem, spread, rule)
+    domains = domains_of(problem, spread)
     pods = sum(problem.roles[role].maximum for role in counted)
-    least = min(domains.values(), default=0) if len(domains) >= rule.min_domains else 0
-    is_fixed = len(domains) < rule.min_domains or Counter(domains.values())[least] >= pods
+    least = min(domains.values(), default=0) if len(domains) >= spread.min_domains else 0
+    is_fixed = len(domains) < spread.min_domains or Counter(domains.values())[least] >= pods
     if not is_fixed:
         return None
     more = 0 if counted else 1  # pods that are not counted need one that is not above the limit
-    most = {value: max(0, rule.max_skew + more + least - count) for value, count in domains.items()}
+    most = {value: max(0, spread.max_skew + more + least - count) for value, count in domains.items()}
     if not counted or all(limit >= pods for limit in most.values() if limit):
         return _Limits(spread.key, spread.owners, most, has_slots=False)
     used = Counter(group.label_values[spread.key] for group in problem.classes for _ in group.nodes)

@@ -7,16 +7,14 @@ the label at a time, the largest first. Segments of another topology are left to
 
 import itertools
 from collections.abc import Iterator, Sequence
+from typing import assert_never
 
 import numpy as np
 
-from phalanx.rules.affinity import PodAffinityRule, PodAntiAffinityRule
-from phalanx.rules.other_topologies import OtherTopologyDomain
-from phalanx.rules.topology_spread import TopologySpreadRule
+from phalanx.rules.primitives import Near, ValueDomain
 from phalanx.solver.arrays import BoolArray, Counts, IntArray, NodeTable, Placement, assignments_of
 from phalanx.solver.checker import violated_rules
 from phalanx.solver.limits import DOMAINS_TRIED_MAX
-from phalanx.solver.problem_rules import AffinityConstraint
 from phalanx.solver.single.best_fit import fill
 from phalanx.solver.single.greedy_subgroups import gathered_subgroups, search_subgroups
 from phalanx.solver.single.scopes import Scope
@@ -26,7 +24,7 @@ from phalanx.solver.single.spread import SkewLimits
 def search(table: NodeTable, scope: Scope) -> Placement | None:
     """Return a placement in the scope with as many pods as fit; None when the minimums were not reached."""
     found = _search(table, scope)
-    return with_affinity(table, scope, found) if table.rows.rules.affinity_constraints else found
+    return with_affinity(table, scope, found) if table.rows.rules.compares_values else found
 
 
 def _search(table: NodeTable, scope: Scope) -> Placement | None:
@@ -98,8 +96,8 @@ def _growing(
         count, step = count + step, step * 2
 
 
-_ChosenValues = Sequence[tuple[AffinityConstraint, str]]
-"""Affinity constraints, each with the label value in which it is to hold."""
+_ChosenValues = Sequence[tuple[Near | ValueDomain, str]]
+"""Constraints that gather pods, each with the value in which it is to hold."""
 
 
 def with_affinity(table: NodeTable, scope: Scope, found: Placement | None) -> Placement | None:
@@ -125,39 +123,43 @@ def _keeps_rules(table: NodeTable, found: Placement) -> bool:
 
 
 def _domain_choices(table: NodeTable, nodes: IntArray) -> Iterator[_ChosenValues]:
-    near = [
-        affinity
-        for affinity in table.rows.rules.affinity_constraints
-        if isinstance(affinity.rule, PodAffinityRule)
-        or (isinstance(affinity.rule, OtherTopologyDomain) and not affinity.rule.size)
-    ]
-    domains = [_largest_first(table, nodes, affinity) for affinity in near]
+    whole = [constraint for constraint in table.rows.rules.value_domains if not constraint.size]
+    gathering: list[Near | ValueDomain] = [*table.rows.rules.near, *whole]
+    domains = [_largest_first(table, nodes, constraint) for constraint in gathering]
     for label_values in itertools.product(*domains):
-        yield list(zip(near, label_values, strict=True))
+        yield list(zip(gathering, label_values, strict=True))
 
 
-def _largest_first(table: NodeTable, nodes: IntArray, affinity: AffinityConstraint) -> list[str]:
+def _largest_first(table: NodeTable, nodes: IntArray, affinity: Near | ValueDomain) -> list[str]:
     fits_there: dict[str, int] = {}
     for row in table.row[nodes].tolist():
         label_value = table.rows.label_values[row][affinity.key]
         fits = int(table.rows.fits[row, list(affinity.owners)].sum())
         if label_value and fits:
             fits_there[label_value] = fits_there.get(label_value, 0) + fits
-    if isinstance(affinity.rule, OtherTopologyDomain) and affinity.rule.existing:
-        return [value for value, _ in affinity.rule.existing if value]
-    return sorted(fits_there, key=lambda label_value: (-fits_there[label_value], label_value))
+    match affinity:
+        case ValueDomain(existing=[_, *_]):
+            return [value for value, _ in affinity.existing if value]
+        case ValueDomain() | Near():
+            return sorted(fits_there, key=lambda label_value: (-fits_there[label_value], label_value))
+        case _:
+            assert_never(affinity)
 
 
 def _mask(table: NodeTable, nodes: IntArray, role: int, chosen: _ChosenValues) -> BoolArray:
     """The nodes on which the affinity rules of the role hold."""
     mask = np.ones(len(nodes), dtype=np.bool_)
     for affinity, label_value in chosen:
-        rule = affinity.rule
-        allowed_values = (
-            rule.existing_values if isinstance(rule, PodAffinityRule) and role in affinity.owners else ()
-        )
-        if role in (*affinity.owners, *affinity.others):
-            mask &= _has_label_value(table, nodes, affinity.key, {label_value, *allowed_values})
+        match affinity:
+            case Near():
+                allowed = {label_value, *(affinity.existing if role in affinity.owners else ())}
+                is_bound = role in (*affinity.owners, *affinity.others)
+            case ValueDomain():
+                allowed, is_bound = {label_value}, role in affinity.owners
+            case _:
+                assert_never(affinity)
+        if is_bound:
+            mask &= _has_label_value(table, nodes, affinity.key, allowed)
     return mask
 
 
@@ -187,24 +189,19 @@ def _filled(
 
 def _goes_one_by_one(table: NodeTable, role: int) -> bool:
     """Whether pods of the role must be apart from each other, or are counted by a spread constraint."""
-    return any(
-        role in affinity.owners and role in affinity.others
-        if isinstance(affinity.rule, PodAntiAffinityRule)
-        else isinstance(affinity.rule, TopologySpreadRule) and role in (*affinity.others, *affinity.perhaps)
-        for affinity in table.rows.rules.affinity_constraints
-    )
+    rules = table.rows.rules
+    is_apart = any(role in apart.owners and role in apart.others for apart in rules.apart)
+    return is_apart or any(role in (*skew.others, *skew.perhaps) for skew in rules.skews)
 
 
 def _forbidden(table: NodeTable, nodes: IntArray, role: int, counts: Counts) -> BoolArray:
     """The nodes that anti-affinity with placed pods forbids."""
     away = np.zeros(len(nodes), dtype=np.bool_)
-    for affinity in table.rows.rules.affinity_constraints:
-        avoided: list[int] = []
-        if isinstance(affinity.rule, PodAntiAffinityRule):
-            avoided = [
-                *(affinity.others if role in affinity.owners else ()),
-                *(affinity.owners if role in affinity.others else ()),
-            ]
+    for affinity in table.rows.rules.apart:
+        avoided = [
+            *(affinity.others if role in affinity.owners else ()),
+            *(affinity.owners if role in affinity.others else ()),
+        ]
         lines = np.flatnonzero(counts[:, avoided].any(axis=1)).tolist()
         label_values = {table.rows.label_values[table.row[nodes[line]]][affinity.key] for line in lines} - {
             ""

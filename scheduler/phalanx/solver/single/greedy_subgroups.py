@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from phalanx.rules.primitives import SubgroupConstraint, SubgroupPreference
 from phalanx.solver.arrays import (
     BoolArray,
     Counts,
@@ -23,7 +24,6 @@ from phalanx.solver.arrays import (
 )
 from phalanx.solver.domains import is_domain
 from phalanx.solver.limits import SUBGROUP_TRIES_MAX
-from phalanx.solver.problem_rules import SubgroupConstraint, SubgroupPreference
 from phalanx.solver.single.best_fit import fill, fits_beside
 from phalanx.solver.single.scopes import Scope
 

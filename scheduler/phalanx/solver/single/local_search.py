@@ -24,9 +24,9 @@ DOMAINS_LEFT_MAX: Final = 4
 def improvements(table: NodeTable, scope: Scope, found: Placement) -> Iterator[Placement]:
     """Yield placements of as many pods per role in the scope, each better than the one before."""
     rules = table.rows.rules
-    if rules.subgroup_constraints or rules.subgroup_preferences or rules.affinity_constraints:
+    if rules.subgroup_constraints or rules.subgroup_preferences or rules.compares_values:
         return
-    if rules.other_preferences:
+    if rules.few_values:
         return
     best = _on_all_nodes(scope, found)
     for level in range(scope.depth, rules.preferred_depth):

@@ -13,14 +13,14 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from phalanx.rules.primitives import UNIQUE_PER_NODE, PairPreference
 from phalanx.rules.problem import Assignment
+from phalanx.rules.traffic_matrix import NO_TRAFFIC, TrafficMatrix
 from phalanx.solver.arrays import Counts, IntArray, NodeTable, Placement, assignments_of, requests_of
 from phalanx.solver.checker import violated_rules
 from phalanx.solver.domains import domain_key
 from phalanx.solver.objective import Scorer
-from phalanx.solver.pair_preferences import UNIQUE_PER_NODE, PairPreference
 from phalanx.solver.single.scopes import Scope
-from phalanx.solver.traffic_matrix import NO_TRAFFIC, TrafficMatrix
 
 LEVEL_FACTOR: Final = 64.0
 """How much more traffic counts on the next wider level. The exact comparison is left to the objective."""
@@ -97,7 +97,7 @@ def _usable(table: NodeTable, scope: Scope, counts: Counts) -> BoolArray:
 def _is_free_to_choose(table: NodeTable, scope: Scope) -> bool:
     """Whether any nodes with capacity may take any number of pods."""
     rules = table.rows.rules
-    if rules.subgroup_constraints or rules.affinity_constraints:
+    if rules.subgroup_constraints or rules.compares_values:
         return False
     return len({table.rows.budgets[row] for row in np.unique(table.row[scope.nodes]).tolist()}) == 1
 
@@ -146,7 +146,7 @@ class _State:
     def _anchor(self, matrix: TrafficMatrix) -> None:
         """Running members draw others to their domains and nodes."""
         names = [self.table.names[position] for position in self.nodes.tolist()]
-        pulls = matrix.pulls().astype(np.float64)
+        pulls = _pulls(matrix)
         for anchor, index in matrix.anchors:
             drawn = np.array([0.0 if own == NO_TRAFFIC else pulls[own, index] for own in matrix.members])
             drawn *= anchor.count
@@ -184,12 +184,18 @@ class _State:
         return enough & self.may[:, role]
 
 
+def _pulls(matrix: TrafficMatrix) -> FloatArray:
+    """What a further member of a role would exchange with one member of a role, by [role, role]."""
+    array = np.array(matrix.weights, dtype=np.int64).reshape(matrix.size, matrix.size)
+    return (array + array.T).astype(np.float64)
+
+
 def _traffic_layers(table: NodeTable, scope: Scope, matrix: TrafficMatrix) -> list[_Layer]:
     """The levels from the widest one, and the nodes."""
     row = table.row[scope.nodes]
     levels = [table.rows.domain[level][row] for level in range(table.rows.rules.traffic_depth)]
     domains = [*levels, np.arange(len(scope.nodes), dtype=np.int64)]
-    pulls = matrix.pulls().astype(np.float64)
+    pulls = _pulls(matrix)
     members = np.array(matrix.members, dtype=np.int64)
     there = members != NO_TRAFFIC
     worth = np.where(there[:, None] & there[None, :], pulls[np.ix_(members, members)], 0.0)
@@ -200,7 +206,7 @@ def _traffic_layers(table: NodeTable, scope: Scope, matrix: TrafficMatrix) -> li
 
 
 def _pair_layer(table: NodeTable, scope: Scope, pairs: PairPreference, factor: float) -> _Layer:
-    worth = pairs.matrix.pulls().astype(np.float64) * factor
+    worth = _pulls(pairs.matrix) * factor
     if pairs.key == UNIQUE_PER_NODE:
         return _Layer(np.arange(len(scope.nodes), dtype=np.int64), worth)
     numbers: dict[str, int] = {"": -1}
@@ -328,7 +334,7 @@ class _Search(_State):
 def _improved(search: _Search, scorer: Scorer) -> Iterator[Placement]:
     """The placement that a search starts with, and those that follow from it, each better."""
     table, rules = search.table, search.table.rows.rules
-    has_rules = bool(rules.subgroup_constraints or rules.affinity_constraints)
+    has_rules = bool(rules.subgroup_constraints or rules.compares_values)
     best = scorer.score(_assignments(search))
     yield Placement(nodes=search.nodes, counts=search.counts.copy())
     work = int(np.count_nonzero(search.counts)) * len(search.nodes)

@@ -60,7 +60,7 @@ def equivalence_key(table: NodeTable, scope: Scope) -> Hashable | None:
     """
     rows = table.rows
     inside = any(constraint.level >= scope.depth for constraint in rows.rules.subgroup_constraints)
-    if rows.problem.anchors or rows.rules.affinity_constraints or inside:
+    if rows.problem.anchors or rows.rules.compares_values or inside:
         return None
     kinds: Counter[Hashable] = Counter()
     used, counts = np.unique(table.row[scope.nodes], return_counts=True)

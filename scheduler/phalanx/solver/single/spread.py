@@ -3,16 +3,15 @@
 import numpy as np
 from msgspec import Struct
 
-from phalanx.rules.topology_spread import TopologySpreadRule
+from phalanx.rules.primitives import Skew
 from phalanx.solver.arrays import BoolArray, Counts, IntArray, NodeTable
-from phalanx.solver.problem_rules import AffinityConstraint, domains_of
+from phalanx.solver.problem_rules import domains_of
 
 
 class _Domains(Struct, frozen=True, eq=False):
     """What a constraint counts, without the pods that the search places."""
 
-    spread: AffinityConstraint
-    rule: TopologySpreadRule
+    spread: Skew
     domain: IntArray
     """The number of the domain of each node."""
     existing: IntArray
@@ -26,11 +25,7 @@ class SkewLimits:
 
     def __init__(self, table: NodeTable, nodes: IntArray) -> None:
         self._nodes = len(nodes)
-        self._constraints = [
-            _domains(table, nodes, spread, spread.rule)
-            for spread in table.rows.rules.affinity_constraints
-            if isinstance(spread.rule, TopologySpreadRule)
-        ]
+        self._constraints = [_domains(table, nodes, spread) for spread in table.rows.rules.skews]
 
     def allowed(self, role: int, counts: Counts) -> BoolArray:
         """The nodes that may get one more pod of the role, with the counts so far."""
@@ -42,16 +37,13 @@ class SkewLimits:
         return allowed
 
 
-def _domains(
-    table: NodeTable, nodes: IntArray, spread: AffinityConstraint, rule: TopologySpreadRule
-) -> _Domains:
-    there = domains_of(table.rows.problem, spread, rule)
+def _domains(table: NodeTable, nodes: IntArray, spread: Skew) -> _Domains:
+    there = domains_of(table.rows.problem, spread)
     values = [each[spread.key] for each in table.rows.label_values]
     names = sorted({*values, *there})
     number = {name: index for index, name in enumerate(names)}
     return _Domains(
         spread=spread,
-        rule=rule,
         domain=np.array([number[value] for value in values], dtype=np.int64)[table.row[nodes]],
         existing=np.array([there.get(name, 0) for name in names], dtype=np.int64),
         is_domain=np.array([name in there for name in names], dtype=np.bool_),
@@ -59,14 +51,14 @@ def _domains(
 
 
 def _within(domains: _Domains, role: int, counts: Counts) -> BoolArray:
-    spread, rule, domain, is_domain = domains.spread, domains.rule, domains.domain, domains.is_domain
+    spread, domain, is_domain = domains.spread, domains.domain, domains.is_domain
     counted = domains.existing.copy()
     np.add.at(counted, domain, counts[:, list(spread.others)].sum(axis=1))
     near = counted.copy()
     np.add.at(near, domain, counts[:, list(spread.perhaps)].sum(axis=1))
-    least = int(counted[is_domain].min()) if is_domain.sum() >= max(1, rule.min_domains) else 0
+    least = int(counted[is_domain].min()) if is_domain.sum() >= max(1, spread.min_domains) else 0
     one = 1 if role in (*spread.others, *spread.perhaps) else 0
-    fits = near + one - least <= rule.max_skew
+    fits = near + one - least <= spread.max_skew
     if role in spread.owners:
         fits &= is_domain
     else:

@@ -9,8 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from msgspec import Struct
 
+from phalanx.rules.primitives import SubgroupPreference
 from phalanx.solver.arrays import BoolArray, ClassRows, IntArray, anchored_numbers, subgroup_capacities
-from phalanx.solver.problem_rules import SubgroupPreference, SubgroupTightness
+from phalanx.solver.problem_rules import SubgroupTightness
 from phalanx.solver.single.scopes import Scope, scaled_usable
 from phalanx.solver.single.tightness_bounds import Need, lagrangian_bound
 
@@ -113,7 +114,6 @@ class SubgroupTightnessBounds:
 
 
 def _inside(rows: ClassRows, scope: Scope) -> BoolArray:
-    """Which rows are in the scope."""
     if not scope.depth:
         return np.ones(len(rows.count), dtype=np.bool_)
     inside: BoolArray = rows.domain[scope.depth - 1] == scope.domain

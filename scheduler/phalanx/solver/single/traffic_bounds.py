@@ -10,9 +10,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from phalanx.rules.traffic_matrix import TrafficMatrix
 from phalanx.solver.arrays import ClassRows, IntArray, requests_of
 from phalanx.solver.single.scopes import Scope
-from phalanx.solver.traffic_matrix import TrafficMatrix
 
 _ROUNDING: Final = 1 + 1e-9
 """Sums of free amounts are doubles; what fits into them is rounded up."""

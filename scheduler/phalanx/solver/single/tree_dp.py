@@ -44,8 +44,8 @@ def place_on_tree(problem: PlacementProblem) -> Answer | None:
         or most is None
         or rules.subgroup_constraints
         or rules.subgroup_preferences
-        or rules.affinity_constraints
-        or rules.other_preferences
+        or rules.compares_values
+        or rules.few_values
         or rules.traffic is not None
         or rules.pairs
     ):

@@ -82,8 +82,6 @@ def _inner(rows: ClassRows, count: int) -> tuple[tuple[IntArray, ...], ...]:
 
 
 class KnapsackTable(Struct, frozen=True, eq=False):
-    """One table of the tree knapsack."""
-
     level: int
     domains: IntArray
     most: IntArray

@@ -37,7 +37,6 @@ class Objects:
         """Pods that were on drained nodes."""
 
     def all(self) -> tuple[KubeObject, ...]:
-        """All objects."""
         return tuple(self._by_key.values())
 
     def submit(self, objects: Sequence[KubeObject]) -> None:

@@ -52,8 +52,6 @@ class NodeShare(Struct, frozen=True, rename="camel"):
 
 
 class GangRow(Struct, frozen=True, rename="camel"):
-    """One gang."""
-
     namespace: str
     name: str
     kind: str

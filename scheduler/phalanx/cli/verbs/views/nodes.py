@@ -44,8 +44,6 @@ class GangOnNode(Struct, frozen=True, rename="camel"):
 
 
 class NodeRow(Struct, frozen=True, rename="camel"):
-    """One node."""
-
     name: str
     condition: NodeCondition
     faults: tuple[str, ...] = ()
@@ -67,8 +65,6 @@ class NodeRow(Struct, frozen=True, rename="camel"):
 
 
 class NodesView(Struct, frozen=True, rename="camel"):
-    """All nodes."""
-
     resource: str
     nodes: tuple[NodeRow, ...]
 
@@ -88,7 +84,6 @@ def nodes_view(seen: Seen, fault_of: FaultOf, *, resource: str | None, only: Seq
 
 
 def gangs_by_node(seen: Seen) -> Mapping[NodeName, list[Gang]]:
-    """The gangs with pods on each node."""
     found: dict[NodeName, list[Gang]] = {}
     for gang in seen.cluster.gangs.values():
         for node in sorted({pod.node for pod in gang.members if pod.node is not None and is_alive(pod)}):

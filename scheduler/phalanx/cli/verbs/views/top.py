@@ -25,8 +25,6 @@ class Decision(Struct, frozen=True, rename="camel"):
 
 
 class TopView(Struct, frozen=True, rename="camel"):
-    """One frame."""
-
     resource: str
     gangs: Mapping[str, int]
     """Gangs by state."""

@@ -50,8 +50,6 @@ class DomainRow(Struct, frozen=True, rename="camel"):
 
 
 class TopoView(Struct, frozen=True, rename="camel"):
-    """A topology."""
-
     topology: str
     levels: tuple[str, ...]
     resource: str

@@ -43,8 +43,6 @@ class Evicted(Struct, frozen=True, rename="camel"):
 
 
 class WhatIfView(Struct, frozen=True, rename="camel"):
-    """The answer."""
-
     changes: tuple[str, ...]
     starts: tuple[Started, ...]
     waits: tuple[Waiting, ...]
@@ -57,7 +55,6 @@ class WhatIfView(Struct, frozen=True, rename="camel"):
 
     @property
     def submitted_waits(self) -> bool:
-        """Whether a gang that was submitted waits."""
         return any(wait.gang in self.submitted for wait in self.waits)
 
 
@@ -69,7 +66,6 @@ class Outcome(Struct, frozen=True):
 
     @property
     def placements(self) -> list[Placement]:
-        """All placements."""
         return [placement for result in self.results for placement in result.placements]
 
 

@@ -27,8 +27,6 @@ class Moment(Struct, frozen=True, rename="camel"):
 
 
 class WhyView(Struct, frozen=True, rename="camel"):
-    """One gang."""
-
     gang: GangRow
     category: str = ""
     """The reaction to the reason: Waiting, Misconfigured or Impossible."""

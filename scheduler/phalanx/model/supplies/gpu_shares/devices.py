@@ -20,8 +20,7 @@ from phalanx.model.names import (
 )
 from phalanx.model.nodes import NodeState
 from phalanx.model.pods import Device
-from phalanx.model.resources import NONE, Resources
-from phalanx.model.supplies.supply import Need
+from phalanx.model.resources import NONE, Need, Resources
 
 GPU_SHARE: Final = ANNOTATION_GPU_SHARE
 GPU_MEMORY: Final = ANNOTATION_GPU_MEMORY

@@ -17,7 +17,7 @@ from phalanx.model import named_parts
 from phalanx.model.nodes import Node, NodeState
 from phalanx.model.pods import Device, Pod, PodShape
 from phalanx.model.reasons import Objection, Reason
-from phalanx.model.resources import NONE, Resources, format_bytes
+from phalanx.model.resources import NONE, Need, Resources, format_bytes
 from phalanx.model.supplies.gpu_shares.devices import (
     GPU_MEMORY,
     GPU_SHARE,
@@ -32,7 +32,7 @@ from phalanx.model.supplies.gpu_shares.devices import (
     share_of,
     share_on_node,
 )
-from phalanx.model.supplies.supply import Need, OpenSupply, Parts, PartsLacking, Supply
+from phalanx.model.supplies.supply import OpenSupply, Parts, PartsLacking, Supply
 
 _UNITS: Final = f"{GPU_SHARE} in units of "
 """The prefix of the amounts for larger sizes."""
@@ -165,7 +165,7 @@ class ShareProjection(Struct, frozen=True):
     mixed: bool
     """Whether the shares are incompatible."""
 
-    def request(self, shape: PodShape, requests: Resources) -> Resources:
+    def request(self, pod: Pod, requests: Resources) -> Resources:
         """The requests with the projected amounts."""
         if not requests_share(requests):
             return requests

@@ -16,7 +16,7 @@ from phalanx.limits import NUMA_CACHE_ENTRIES_MAX, NUMA_DISPLACED_MAX
 from phalanx.model import named_parts
 from phalanx.model.nodes import Node, NodeState, Numa, ZoneLayout
 from phalanx.model.pods import Device, Pod, PodPhase, PodShape
-from phalanx.model.resources import NONE, Resources, add, fits, format_amounts, how_many_fit, subtract
+from phalanx.model.resources import NONE, Need, Resources, add, fits, format_amounts, how_many_fit, subtract
 from phalanx.model.supplies.numa.zones import (
     ZoneCapacity,
     as_running_resource,
@@ -25,7 +25,7 @@ from phalanx.model.supplies.numa.zones import (
     largest_zone_request,
     zone_capacity,
 )
-from phalanx.model.supplies.supply import NO_PARTS, Need, OpenSupply, Parts, PartsLacking, Supply
+from phalanx.model.supplies.supply import NO_PARTS, OpenSupply, Parts, PartsLacking, Supply
 
 _SLOT: Final = "NUMA slot of "
 """The prefix of the amounts of which each pod of a kind uses one."""
@@ -132,9 +132,9 @@ class ZoneProjection(Struct, frozen=True):
     layouts: tuple[ZoneLayout, ...]
     """The zone layouts of all nodes."""
 
-    def request(self, shape: PodShape, requests: Resources) -> Resources:
+    def request(self, pod: Pod, requests: Resources) -> Resources:
         """The requests with NUMA slots."""
-        kind = shape.numa
+        kind = pod.shape.numa
         if not kind:
             return requests
         costs = {_COMMON + other: self._cost(other, kind) for other in self.kinds if len(self.kinds) > 1}

@@ -7,14 +7,10 @@ inside each of them.
 
 from collections.abc import Hashable, Sequence
 
-import numpy as np
 from msgspec import Struct
-from numpy.typing import NDArray
 
 from phalanx.model.names import NodeName
-from phalanx.rules.traffic import RoleAnchor, Traffic
-
-IntArray = NDArray[np.int64]
+from phalanx.rules.anchors import RoleAnchor
 
 NO_TRAFFIC = -1
 """Stands for the index of a role that neither sends nor receives."""
@@ -66,11 +62,6 @@ class TrafficMatrix(Struct, frozen=True):
         """What a member of one role and a member of another one send to each other."""
         return self.weights[one][other] + self.weights[other][one]
 
-    def pulls(self) -> IntArray:
-        """What a further member of a role would exchange with one member of a role, by [role, role]."""
-        array = np.array(self.weights, dtype=np.int64).reshape(self.size, self.size)
-        return array + array.T
-
     def is_connected(self, pods: Sequence[int]) -> bool:
         """Whether so many pods of each role of the problem cannot be split without splitting traffic."""
         counts = [0] * self.size
@@ -96,25 +87,6 @@ class TrafficMatrix(Struct, frozen=True):
         indices = range(self.size)
         amounts = [self.both_ways(one, other) for one in indices for other in indices]
         return min([amount for amount in amounts if amount > 0], default=0)
-
-
-def matrix_of(rule: Traffic) -> TrafficMatrix | None:
-    """The traffic that the rule states for a problem; None if the problem has no pods with traffic."""
-    indices: dict[str, int] = {}
-    for flow in rule.flows:
-        for name in (flow.sender, flow.receiver):
-            indices.setdefault(name, len(indices))
-    weights = [[0] * len(indices) for _ in indices]
-    for flow in rule.flows:
-        weights[indices[flow.sender]][indices[flow.receiver]] += flow.weight
-    members = tuple([indices.get(name, NO_TRAFFIC) for name in rule.members])
-    if not any(index != NO_TRAFFIC for index in members):
-        return None
-    return TrafficMatrix(
-        weights=tuple(map(tuple, weights)),
-        members=members,
-        anchors=tuple([(anchor, indices[anchor.role]) for anchor in rule.anchors if anchor.role in indices]),
-    )
 
 
 def _place(path: Sequence[str], node: NodeName, level: int, levels: int) -> Hashable:

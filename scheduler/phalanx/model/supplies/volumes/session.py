@@ -8,40 +8,43 @@ for one node each, or for disjoint sets of nodes, both together are exact for a 
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from phalanx.framework.changes import Changes
 from phalanx.limits import VOLUME_BLOCKS_MAX, VOLUME_SPACE_MAX
-from phalanx.model.names import GangId, NodeName, PodUid
+from phalanx.model.decisions import Bind
+from phalanx.model.gangs import Gang
+from phalanx.model.names import NodeName, PodUid
 from phalanx.model.nodes import Node, NodeState
 from phalanx.model.pods import Assignments, Pod, PodShape, Term, VolumeClaim, WantedVolume
-from phalanx.model.resources import Resources, format_bytes
+from phalanx.model.reasons import Reason
+from phalanx.model.resources import Resources
 from phalanx.model.selectors import labels_match, node_matches_any
-from phalanx.model.snapshot import Snapshot, StorageCapacity
-from phalanx.model.static_volumes import StaticVolume, match_all, mismatch
-from phalanx.model.supplies.storage import class_of, is_space
-from phalanx.rules.budget import Budget
+from phalanx.model.snapshot import Snapshot
+from phalanx.model.supplies.supply import Decided, SessionSupply, SharedAmounts, SupplyLacking
+from phalanx.model.supplies.volumes.attach_limits import ATTACH_LIMITS
+from phalanx.model.supplies.volumes.classes import VolumeClasses
+from phalanx.model.supplies.volumes.published import StaticVolume, StorageCapacity, match_all, mismatch
+from phalanx.model.supplies.volumes.resources import SPACE, STATIC, class_of, is_space
 
 VolumeSets = Mapping[str, tuple[WantedVolume, ...]]
 """By resource, the kinds of claims that it counts."""
 
-Choice = Mapping[PodUid, tuple[tuple[str, str], ...]]
-"""By pod, its claims and the volumes that they get."""
 
+class OpenVolumes(SessionSupply):
+    """The volumes of one session. They follow its placements."""
 
-class VolumesLacking(Exception):
-    """The claims of an assignment cannot all get a volume. The text names them."""
+    names = (STATIC, SPACE)
+    reason = Reason.VOLUME_NOT_BOUND
+    next_step = "Create more PersistentVolumes, or wait until other claims release some"
 
-
-class VolumeSupply:
-    """The supply of one session. It follows the placements of the session."""
-
-    def __init__(self, snapshot: Snapshot, nodes: Mapping[NodeName, NodeState], changes: Changes) -> None:
-        self._snapshot = snapshot
+    def __init__(self, snapshot: Snapshot, nodes: Mapping[NodeName, NodeState], decided: Decided) -> None:
+        super().__init__()
+        self._classes = VolumeClasses(snapshot)
+        self.snapshot = snapshot
         self._nodes = nodes
-        self._changes = changes
+        self._decided = decided
         self._places = _Places(nodes)
         self._groups: list[_Group] | None = None
         self._groups_of: dict[NodeName, list[int]] = {}
@@ -50,15 +53,8 @@ class VolumeSupply:
         self._taken: tuple[int, frozenset[str]] = (-1, frozenset())
         self._used: tuple[int, Mapping[tuple[str, NodeName], int]] = (-1, {})
         self._assumed: Mapping[tuple[str, NodeName], int] | None = None
-        self.declined: dict[GangId, str] = {}
-        """Gangs whose solved placement was not made, and the claims that got no volume."""
 
     # --- volumes ------------------------------------------------------------------------------------------
-
-    @property
-    def volumes(self) -> tuple[StaticVolume, ...]:
-        """All volumes at the begin of the cycle, by size."""
-        return self._snapshot.static_volumes
 
     def candidates(self, node: NodeName, wanted: WantedVolume) -> list[StaticVolume]:
         """The volumes that the node can mount and that satisfy the claim, the smallest first."""
@@ -66,40 +62,60 @@ class VolumeSupply:
         found = [self._fit(number, wanted) for number in self._groups_of.get(node, ())]
         return list(found[0]) if len(found) == 1 else sorted(chain(*found), key=_by_size)
 
-    def amounts(self, node: NodeName, sets: VolumeSets, resources: Iterable[str]) -> Resources:
-        """What the node has of these resources now."""
-        found: dict[str, int] = {}
-        for name in resources:
-            if is_space(name):
-                found[name] = self._space_on(node, class_of(name))
-            elif name in sets:
-                found[name] = self._count(self._numbers_of(node), sets[name])
-        return found
+    def amount(self, node: NodeName, resource: str, kinds: tuple[WantedVolume, ...]) -> int:
+        """What the node has of the resource now."""
+        if is_space(resource):
+            return self._space_on(node, class_of(resource))
+        return self._count(self._numbers_of(node), kinds)
 
-    def budgets(self, sets: VolumeSets, resources: Iterable[str]) -> list[Budget]:
+    def with_needs(self, gang: Gang) -> Gang:
+        """With the states of claims."""
+        return self._classes.with_volumes(gang)
+
+    def pod_with_needs(self, pod: Pod) -> Pod:
+        """With the states of its claims."""
+        return self._classes.pod_with_volumes(pod)
+
+    def project(self, shapes: Sequence[PodShape]) -> "VolumeProjection | None":
+        """Amounts of each resource."""
+        sets = _sets_of(shapes)
+        return VolumeProjection(self, sets) if sets else None
+
+    def shared(self, shapes: Sequence[PodShape]) -> list[SharedAmounts]:
         """What several nodes have of these resources together."""
-        found: list[Budget] = []
-        for name in resources:
-            if is_space(name):
-                found += self._space_budgets(name)
-            elif name in sets:
-                found += self._volume_budgets(name, sets[name])
+        found: list[SharedAmounts] = []
+        for name, kinds in _sets_of(shapes).items():
+            found += self._space_budgets(name) if is_space(name) else self._volume_budgets(name, kinds)
         return found
 
-    def _volume_budgets(self, name: str, kinds: tuple[WantedVolume, ...]) -> Iterable[Budget]:
+    def _volume_budgets(self, name: str, kinds: tuple[WantedVolume, ...]) -> Iterable[SharedAmounts]:
         groups = self._group()
         total = self._count(range(len(groups)), kinds)
         text = f"volumes of StorageClass {class_of(name)}"
-        yield Budget(text, remaining={name: total})
+        yield SharedAmounts(text, remaining={name: total})
         blocks = {group.nodes for group in groups if 1 < len(group.nodes) < len(self._nodes)}
         for nodes in sorted(blocks, key=sorted)[:VOLUME_BLOCKS_MAX]:
             numbers = {number for node in nodes for number in self._groups_of[node]}
             count = self._count(sorted(numbers), kinds)
             if count < total:
-                yield Budget(f"{text} on {len(nodes)} nodes", remaining={name: count}, nodes=nodes)
+                yield SharedAmounts(f"{text} on {len(nodes)} nodes", remaining={name: count}, nodes=nodes)
 
-    def choose(self, assignments: Assignments) -> Choice:
-        """A different volume for each claim that needs one; the smallest ones. Raises VolumesLacking.
+    def complete(self, binds: list[Bind], assignments: Assignments) -> list[Bind]:
+        """Claims get volumes that exist already."""
+        chosen = self.choose(assignments)
+        return [replace(bind, volumes=chosen[bind.pod]) if bind.pod in chosen else bind for bind in binds]
+
+    def shortage(self, resource: str, node: NodeName) -> str | None:
+        """The limit of a driver."""
+        if not resource.startswith(f"{ATTACH_LIMITS.name}["):
+            return None
+        name = ATTACH_LIMITS.what(resource)
+        drivers = self.snapshot.csi_nodes.get(node, ())
+        limit = next((driver.limit for driver in drivers if driver.name == name), None)
+        return f"the limit of {limit} volumes of {name} is reached"
+
+    def choose(self, assignments: Assignments) -> Mapping[PodUid, tuple[tuple[str, str], ...]]:
+        """A different volume for each claim that needs one; the smallest ones. Raises SupplyLacking.
 
         A claim for which a volume can be provisioned gets one that is left over, or none.
         """
@@ -115,7 +131,7 @@ class VolumeSupply:
         names = match_all([lists[number] for number in needed])
         if names is None:
             texts = sorted(claims[number].key for number in needed)
-            raise VolumesLacking(_lacking(texts, claims[needed[0]].wanted.storage_class))
+            raise SupplyLacking(_lacking(texts, claims[needed[0]].wanted.storage_class))
         chosen = dict(zip(needed, names, strict=True))
         left = set(names)
         for number in sorted(set(range(len(claims))) - set(needed)):
@@ -135,8 +151,8 @@ class VolumeSupply:
         for node, pods in assignments:
             for pod in pods:
                 for mounted in pod.claims:
-                    state = self._snapshot.claims.get(mounted.key)
-                    if state is None or state.wanted is None or not self.volumes:
+                    state = self.snapshot.claims.get(mounted.key)
+                    if state is None or state.wanted is None or not self.snapshot.static_volumes:
                         continue
                     claim = found.setdefault(mounted.key, _Claim(mounted.key, state, state.wanted, [], []))
                     claim.nodes.append(node)
@@ -155,14 +171,14 @@ class VolumeSupply:
     def _can_be_provisioned(self, claim: "_Claim") -> bool:
         if claim.state.provisioning is None:
             return False
-        space = SpaceFilter(claim.state, self._snapshot.storage_capacities)
+        space = self.space_for(claim.state)
         return all(can_be_provisioned(claim.state, self._nodes[node].node, space) for node in claim.nodes)
 
     def _group(self) -> list["_Group"]:
         """The volumes by the nodes that can mount them."""
         if self._groups is None:
             volumes: dict[frozenset[NodeName], list[StaticVolume]] = {}
-            for terms, same in _by_terms(self.volumes).items():
+            for terms, same in _by_terms(self.snapshot.static_volumes).items():
                 volumes.setdefault(self._places.of_any(terms), []).extend(same)
             self._groups = [
                 _Group(nodes, tuple(sorted(same, key=_by_size))) for nodes, same in volumes.items() if nodes
@@ -193,14 +209,18 @@ class VolumeSupply:
 
     def _taken_names(self) -> frozenset[str]:
         """The volumes that placements of this cycle have got."""
-        version = self._changes.placements_version
+        version = self._decided.placements_version
         if self._taken[0] != version:
-            binds = (bind for placement in self._changes.placements for bind in placement.binds)
+            binds = (bind for placement in self._decided.placements for bind in placement.binds)
             names = frozenset(name for bind in binds for _, name in bind.volumes)
             self._taken = (version, names)
         return self._taken[1]
 
     # --- space --------------------------------------------------------------------------------------------
+
+    def space_for(self, claim: VolumeClaim) -> "SpaceFilter":
+        """The nodes with enough space for a new volume of the claim."""
+        return SpaceFilter(claim, self.snapshot.storage_capacities)
 
     def _space_on(self, node: NodeName, storage_class: str) -> int:
         """Bytes for this node alone; practically unlimited where it shares them with others."""
@@ -210,7 +230,7 @@ class VolumeSupply:
         total = sum(each.total or 0 for each in segments)
         return max(0, min(VOLUME_SPACE_MAX, total - self._used_space().get((storage_class, node), 0)))
 
-    def _space_budgets(self, name: str) -> Iterable[Budget]:
+    def _space_budgets(self, name: str) -> Iterable[SharedAmounts]:
         storage_class = class_of(name)
         segments = self._segments_of(storage_class)
         shared = {each.nodes for each in segments if len(each.nodes) > 1 and each.total is not None}
@@ -222,11 +242,11 @@ class VolumeSupply:
             total = sum(each.total or 0 for each in there)
             total -= sum(used.get((storage_class, node), 0) for node in nodes)
             text = f"space of StorageClass {storage_class} on {len(nodes)} nodes"
-            yield Budget(text, remaining={name: max(0, total)}, nodes=nodes)
+            yield SharedAmounts(text, remaining={name: max(0, total)}, nodes=nodes)
 
     def _segments_of(self, storage_class: str) -> tuple["_Segment", ...]:
         if storage_class not in self._segments:
-            capacities = self._snapshot.storage_capacities.get(storage_class, ())
+            capacities = self.snapshot.storage_capacities.get(storage_class, ())
             self._segments[storage_class] = tuple(
                 [
                     _Segment(
@@ -240,11 +260,11 @@ class VolumeSupply:
 
     def _used_space(self) -> Mapping[tuple[str, NodeName], int]:
         """Bytes by StorageClass and node that decided pods will use, of claims without a volume."""
-        version = self._changes.placements_version
+        version = self._decided.placements_version
         if self._used[0] != version:
             used = dict(self._assumed_space())
-            for placement in self._changes.placements:
-                members = {pod.uid: pod for pod in self._snapshot.gangs[placement.gang].members}
+            for placement in self._decided.placements:
+                members = {pod.uid: pod for pod in self.snapshot.gangs[placement.gang].members}
                 for bind in placement.binds:
                     self._add_space(members[bind.pod], bind.node, used)
             self._used = (version, used)
@@ -253,7 +273,7 @@ class VolumeSupply:
     def _assumed_space(self) -> Mapping[tuple[str, NodeName], int]:
         if self._assumed is None:
             found: dict[tuple[str, NodeName], int] = {}
-            for gang in self._snapshot.gangs.values():
+            for gang in self.snapshot.gangs.values():
                 for pod in gang.members:
                     if pod.assumed and pod.claims and pod.node is not None:
                         self._add_space(pod, pod.node, found)
@@ -262,39 +282,32 @@ class VolumeSupply:
 
     def _add_space(self, pod: Pod, node: NodeName, used: dict[tuple[str, NodeName], int]) -> None:
         for mounted in pod.claims:
-            state = self._snapshot.claims.get(mounted.key)
+            state = self.snapshot.claims.get(mounted.key)
             provisioning = state.provisioning if state is not None else None
             if provisioning is not None and provisioning.needs_space:
                 key = (provisioning.storage_class, node)
                 used[key] = used.get(key, 0) + provisioning.needs_space
 
 
-class VolumeAmounts:
-    """What nodes have of the resources for volumes that pods of these shapes use."""
+class VolumeProjection(Struct, frozen=True):
+    """What nodes have of the resources for volumes that certain pods use."""
 
-    def __init__(self, supply: VolumeSupply, shapes: Iterable[PodShape]) -> None:
-        self._supply = supply
-        self.sets: VolumeSets = {}
-        names: dict[str, None] = {}
-        for shape in shapes:
-            if shape.volume_sets:
-                self.sets = {**self.sets, **dict(shape.volume_sets)}
-                names.update(dict.fromkeys(name for name, _ in shape.volume_sets))
-        self.names = tuple(names)
-        """The resources."""
+    volumes: OpenVolumes
+    sets: VolumeSets
 
-    def on(self, node: NodeName) -> Resources:
+    def request(self, pod: Pod, requests: Resources) -> Resources:
+        """They are supplied amounts of the shape."""
+        return requests
+
+    def free(self, state: NodeState, free: Resources) -> Resources:
         """What the node has now."""
-        return self._supply.amounts(node, self.sets, self.names)
+        node, sets = state.node.name, self.sets.items()
+        return {**free, **{name: self.volumes.amount(node, name, kinds) for name, kinds in sets}}
 
-    def lacking(self, shape: PodShape, node: NodeName) -> str | None:
-        """The first resource of which the node has too little for one pod."""
-        has = self.on(node)
-        return next((name for name, need in shape.supplied if name in has and has[name] < need), None)
 
-    def budgets(self) -> list[Budget]:
-        """What several nodes have together now."""
-        return self._supply.budgets(self.sets, self.names)
+def _sets_of(shapes: Iterable[PodShape]) -> VolumeSets:
+    """The resources that these pods use."""
+    return {name: kinds for shape in shapes for name, kinds in shape.volume_sets}
 
 
 class SpaceFilter:
@@ -333,47 +346,6 @@ def can_be_provisioned(claim: VolumeClaim, node: Node, space: SpaceFilter) -> bo
     if claim.node_affinity and not node_matches_any(node, claim.node_affinity):
         return False
     return space.is_on(node)
-
-
-def why_none_fits(volumes: Iterable[StaticVolume], wanted: WantedVolume) -> str:
-    """Why no volume satisfies the claim, whatever its node; empty if one does."""
-    found = [(each, mismatch(each, wanted)) for each in volumes if each.storage_class == wanted.storage_class]
-    if not found:
-        return f"no PersistentVolume of its StorageClass {wanted.storage_class} is available"
-    if not all(field for _, field in found):
-        return ""
-    last = max((field for _, field in found), key=_FIELDS.index)
-    of = f"of its StorageClass {wanted.storage_class}"
-    none = f"none of {len(found)} available PersistentVolumes {of} satisfies"
-    if len(found) == 1:
-        none = f"the only available PersistentVolume {of} does not satisfy"
-    return f"{none} {last} {_shown(last, wanted)}"
-
-
-_FIELDS: Final = (
-    "",
-    "spec.resources.requests.storage",
-    "spec.volumeMode",
-    "spec.volumeAttributesClassName",
-    "spec.accessModes",
-    "spec.selector",
-)
-"""Fields in the order in which they are compared."""
-
-
-def _shown(field: str, wanted: WantedVolume) -> str:
-    """The value of the field."""
-    match field:
-        case "spec.resources.requests.storage":
-            return format_bytes(wanted.size)
-        case "spec.volumeMode":
-            return wanted.volume_mode
-        case "spec.volumeAttributesClassName":
-            return wanted.attributes_class or "none"
-        case "spec.accessModes":
-            return ", ".join(wanted.modes)
-    parts = wanted.selector.requirements if wanted.selector is not None else ()
-    return ", ".join(" ".join((each.key, each.operator, ",".join(each.values))).strip() for each in parts)
 
 
 class _Group(Struct, frozen=True):

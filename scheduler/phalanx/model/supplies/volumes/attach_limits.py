@@ -9,21 +9,10 @@ nothing.
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from msgspec import Struct
-
 from phalanx.limits import ATTACHED_VOLUMES_MAX
 from phalanx.model.resources import Resources
 from phalanx.model.supplies.supply import Supply
-
-
-class InstalledDriver(Struct, frozen=True, gc=False):
-    """A CSI driver of a node. `limit`: of volumes that can be attached; None for no limit."""
-
-    name: str
-    limit: int | None = None
-
-
-NodeDrivers = tuple[InstalledDriver, ...]
+from phalanx.model.supplies.volumes.published import NodeDrivers
 
 
 class AttachLimits(Supply):

@@ -1,14 +1,16 @@
-"""Conversion of what storage drivers publish about the space that they have left."""
+"""Conversion of what storage drivers publish: space that is left, limits of nodes, attached volumes."""
 
 from typing import Final
 
 from msgspec import Struct
 
+from phalanx.limits import ATTACHED_VOLUMES_MAX
 from phalanx.model.api.core import Quantity
-from phalanx.model.api.storage import CSIDriver, CSIStorageCapacity
+from phalanx.model.api.storage import CSIDriver, CSINode, CSIStorageCapacity, VolumeAttachment
 from phalanx.model.conversion.requests import read_amounts
 from phalanx.model.conversion.selectors import read_label_selector
-from phalanx.model.snapshot import StorageCapacity
+from phalanx.model.names import NodeName
+from phalanx.model.supplies.volumes.published import InstalledDriver, NodeDrivers, StorageCapacity
 
 
 class CapacitySource(Struct, frozen=True):
@@ -31,7 +33,6 @@ NO_DRIVER: Final = DriverSource()
 
 
 def read_driver(written: CSIDriver) -> DriverSource:
-    """Convert one CSIDriver."""
     spec = written.spec
     return DriverSource(spec.storage_capacity is True, spec.prevent_pod_scheduling_if_missing is True)
 
@@ -56,3 +57,27 @@ def read_capacity(written: CSIStorageCapacity) -> CapacitySource:
 
 def _bytes(amount: Quantity | None, wrong: list[str]) -> int | None:
     return None if amount is None else read_amounts({"storage": amount}, "capacity", wrong)["storage"]
+
+
+class Attachment(Struct, frozen=True, gc=False):
+    """A volume that a driver has attached to a node, or shall attach. `volume` names a PersistentVolume."""
+
+    driver: str
+    node: NodeName
+    volume: str
+
+
+def read_csi_node(written: CSINode) -> NodeDrivers:
+    """The drivers of a node, each once, by name. Of a driver that is listed twice the last entry counts."""
+    found: dict[str, InstalledDriver] = {}
+    for driver in written.spec.drivers:
+        count = driver.allocatable.count if driver.allocatable is not None else None
+        limit = None if count is None else max(0, min(count, ATTACHED_VOLUMES_MAX))
+        found[driver.name] = InstalledDriver(driver.name, limit)
+    return tuple(found[name] for name in sorted(found))
+
+
+def read_attachment(written: VolumeAttachment) -> Attachment:
+    """Convert one VolumeAttachment. A volume that is written inline has no name and is not counted."""
+    spec = written.spec
+    return Attachment(spec.attacher, NodeName(spec.node_name), spec.source.persistent_volume_name or "")

@@ -8,7 +8,7 @@ volume that several pods mount counts for each of those that wait, and for none 
 since a node may keep it when one of them ends. That is safe but not exact: it may exclude a feasible node.
 
 Claims that take a volume which exists already count too, and the space for volumes that are provisioned
-(`phalanx.model.static_volumes`). A claim that several members mount is not counted: it is one volume.
+(`published`). A claim that several members mount is not counted: it is one volume.
 """
 
 from collections import Counter
@@ -25,8 +25,8 @@ from phalanx.model.gangs import Gang
 from phalanx.model.names import ShapeKey
 from phalanx.model.pods import MountedClaim, Pod, PodShape, VolumeClaim, WantedVolume
 from phalanx.model.snapshot import Snapshot
-from phalanx.model.supplies.attach_limits import ATTACH_LIMITS
-from phalanx.model.supplies.storage import STATIC_VOLUMES, VOLUME_SPACE
+from phalanx.model.supplies.volumes.attach_limits import ATTACH_LIMITS
+from phalanx.model.supplies.volumes.resources import space, static_volumes
 
 _KEY_BYTES: Final = 8
 _MISSING: Final = VolumeClaim(why_unusable="it does not exist")
@@ -44,8 +44,6 @@ class VolumeClasses:
         is_counted = bool(self._limited) or any(map(_is_counted, claims.values()))
         self._shared = _shared_claims(snapshot.gangs.values()) if is_counted else frozenset()
         self._shapes: dict[tuple[ShapeKey, bytes], PodShape] = {}
-        self.are_needed: Final = bool(claims)
-        """Whether the cluster has claims at all."""
 
     def with_volumes(self, gang: Gang) -> Gang:
         """The gang with the states of their claims in the shapes of its members."""
@@ -149,9 +147,8 @@ def _sets_of(claims: Iterable[WantedVolume | None]) -> _Sets:
         for number in numbers:
             for some in combinations(kinds, number):
                 content = b"".join([encoded[kind] for kind in some])
-                found[
-                    STATIC_VOLUMES.resource_of(name, blake2b(content, digest_size=_KEY_BYTES).hexdigest())
-                ] = some
+                digest = blake2b(content, digest_size=_KEY_BYTES).hexdigest()
+                found[static_volumes(name, digest)] = some
     return found
 
 
@@ -167,7 +164,7 @@ def _amounts(claims: Iterable[VolumeClaim], sets: _Sets) -> dict[str, int]:
         if provisioning is None and claim.wanted is not None:
             used.update(name for name, kinds in sets.items() if claim.wanted in kinds)
         elif provisioning is not None and provisioning.needs_space and claim.wanted is None:
-            used[VOLUME_SPACE.resource(provisioning.storage_class)] += provisioning.needs_space
+            used[space(provisioning.storage_class)] += provisioning.needs_space
     return dict(used)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
+from phalanx.model.names import PodUid
 from phalanx.model.pods import Term, WantedVolume
 from phalanx.model.selectors import labels_match
 
@@ -24,6 +25,56 @@ class StaticVolume(Struct, frozen=True):
     attributes_class: str = ""
     labels: tuple[tuple[str, str], ...] = ()
     nodes: tuple[Term, ...] = ()
+
+
+class StorageCapacity(Struct, frozen=True, gc=False):
+    """What can be provisioned for the nodes with these labels, in bytes: the largest volume, and all volumes
+    together; None if the driver does not say."""
+
+    nodes: Term
+    largest: int
+    total: int | None = None
+
+
+class ClaimUser(Struct, frozen=True, gc=False):
+    """A pod that mounts a claim. `is_placed`: it has a node; else it waits for this scheduler."""
+
+    uid: PodUid
+    name: str
+    is_placed: bool
+
+
+def in_use(claim: str, user: ClaimUser) -> str:
+    """Why no other pod may use the claim."""
+    how = "uses it" if user.is_placed else "waits for it and is first"
+    return f"PersistentVolumeClaim {claim} allows one pod (ReadWriteOncePod), and pod {user.name} {how}"
+
+
+class InstalledDriver(Struct, frozen=True, gc=False):
+    """A CSI driver of a node. `limit`: of volumes that can be attached; None for no limit."""
+
+    name: str
+    limit: int | None = None
+
+
+NodeDrivers = tuple[InstalledDriver, ...]
+
+
+class UnboundClaim(Struct, frozen=True):
+    """A PersistentVolumeClaim that must be bound before its pod."""
+
+    namespace: str
+    name: str
+    uid: str
+    selected_node: str = ""
+    """The node for which a provisioner was asked for the volume, as last seen."""
+    needs_node: bool = True
+    """Whether a provisioner waits for the node. False once the claim names a volume."""
+    failure: str = ""
+    """Why it cannot be bound."""
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
 
 
 def mismatch(volume: StaticVolume, wanted: WantedVolume) -> str:

@@ -1,1 +1,0 @@
-"""How each view is printed for people."""
