@@ -14,6 +14,7 @@ from phalanx.actions import (
     reserve_cells,
     verdicts,
 )
+from phalanx.actions.advise import Adviser
 from phalanx.actions.backlog.backlogs import Backlogs
 from phalanx.actions.context import Cycle
 from phalanx.actions.nodes.node_classes import ClassTableCache
@@ -21,7 +22,7 @@ from phalanx.actions.reservations import overdue
 from phalanx.framework.config import ActionName, SchedulerConfig
 from phalanx.framework.session import Session
 from phalanx.framework.session_cache import SessionCache
-from phalanx.model.decisions import CycleResult
+from phalanx.model.decisions import Advised, CycleResult
 from phalanx.model.snapshot import Snapshot
 from phalanx.solver.answer_cache import AnswerCache
 
@@ -51,9 +52,14 @@ class Engine:
     of the steps.
     """
 
-    def __init__(self, config: SchedulerConfig, *, seconds: Seconds | None = None) -> None:
-        """`seconds`: the clock by which the steps are timed."""
+    def __init__(
+        self, config: SchedulerConfig, *, seconds: Seconds | None = None, defers_advice: bool = False
+    ) -> None:
+        """`seconds`: the clock by which the steps are timed. `defers_advice`: verdicts have no advice
+        until `advise` has found some."""
         self.config = config
+        self._defers_advice = defers_advice
+        self._adviser: Adviser | None = None
         self.step_seconds: dict[str, float] = {}
         """How long each step of the last cycle took; empty without a clock."""
         self._seconds = seconds
@@ -62,13 +68,19 @@ class Engine:
 
     def decide(self, snapshot: Snapshot) -> CycleResult:
         """Compute one cycle. Raises ConfigError if the configuration names a plugin that does not exist."""
-        laps = _Laps(self._seconds)
+        laps, self._adviser = _Laps(self._seconds), None
         snapshot = overdue.restored(snapshot)
         backlog = self.backlogs.begin(snapshot)
         gangs = self.backlogs.visible_gangs(backlog)
         behind = backlog.equal_gangs_behind()
         session = Session(snapshot, self.config, cache=self.session_cache, gangs=gangs, behind=behind)
-        cycle = Cycle(session, backlog, self.class_tables, self.answers)
+        cycle = Cycle(
+            session,
+            backlog,
+            self.class_tables,
+            self.answers,
+            defers_advice=self._defers_advice,
+        )
         laps.end("open")
         for step in self._steps:
             step(cycle)
@@ -79,7 +91,21 @@ class Engine:
         self.step_seconds = laps.seconds
         if session.hooks.errors.messages:
             self._reset_caches()
+        elif self._defers_advice:
+            self._adviser = Adviser(cycle, result.memory)
         return result
+
+    def advise(self) -> Advised | None:
+        """Search advice on one refusal of the last cycle that lacks it; None if there is none.
+
+        The next snapshot is to have the memory that this returns.
+        """
+        advised = self._adviser.search() if self._adviser is not None else None
+        if advised is None or advised.errors:
+            self._adviser = None
+        if advised is not None and advised.errors:
+            self._reset_caches()
+        return advised
 
     def _reset_caches(self) -> None:
         """Start without cached values; those of a cycle in which a plugin failed must not be used again."""

@@ -21,6 +21,7 @@ from phalanx.model.names import NodeName, PodUid
 
 CONFIG = SchedulerConfig()
 NAME = CONFIG.scheduler_name
+ADVICE = "Wait until pod team/a ends or 1 more cpu is free on n1"
 
 Make = Callable[[Cache], Decider]
 
@@ -88,6 +89,26 @@ async def test_every_decider_returns_the_results_of_the_inline_decider(name: str
     first, second = (msgspec.json.decode(result) for result in expected)
     assert len(first["placements"]) == 2
     assert [bind["name"] for placement in second["placements"] for bind in placement["binds"]] == ["c"]
+
+
+@pytest.mark.parametrize("name", DECIDERS)
+async def test_the_next_cycle_shows_the_advice_that_was_searched(name: str) -> None:
+    cache = Cache(scheduler_name=NAME)
+    decider = DECIDERS[name](cache)
+    try:
+        assert await decider.advise() is None, "no cycle has run"
+        for event in FIRST:
+            cache.apply(event)
+        decider.feed(FIRST)
+        first = await decider.decide(now_ms=0)
+        advised = await decider.advise()
+        assert advised is not None
+        assert (advised.is_new, advised.errors, await decider.advise()) == (True, (), None)
+        second = await decider.decide(now_ms=1)
+        steps = [verdict.next_step for result in (first, second) for verdict in result.verdicts]
+        assert steps == ["Wait: what is enough is being computed", ADVICE]
+    finally:
+        await decider.close()
 
 
 @pytest.mark.parametrize("name", DECIDERS)

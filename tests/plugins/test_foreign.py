@@ -120,7 +120,8 @@ def test_a_filter_by_annotation_changes_where_pods_go(tmp_path: Path, installed:
     assert placed(tmp_path, installed, objects, "node-pool") == {"first": "b", "second": "a"}
 
 
-def test_a_rule_that_caps_racks_explains_itself(tmp_path: Path, installed: Path) -> None:
+@pytest.mark.parametrize("plugin", ["rack-cap", "most-per-rack"])
+def test_a_rule_that_caps_racks_explains_itself(tmp_path: Path, installed: Path, plugin: str) -> None:
     objects = [node("a", "blue"), node("b", "blue"), node("c", "blue")]
     for index, each in enumerate(objects):
         each["metadata"]["labels"]["acme.example/rack"] = str(index // 2)
@@ -133,7 +134,7 @@ def test_a_rule_that_caps_racks_explains_itself(tmp_path: Path, installed: Path)
     content = {"apiVersion": "v1", "kind": "List", "items": [*objects, group, *pods]}
     (tmp_path / "objects.json").write_text(json.dumps(content))
     assert not decided(tmp_path, installed)["cycles"][0]["verdicts"]
-    (verdict,) = decided(tmp_path, installed, "rack-cap")["cycles"][0]["verdicts"]
+    (verdict,) = decided(tmp_path, installed, plugin)["cycles"][0]["verdicts"]
     assert verdict["reason"] == "AbovePluginLimit"
     assert verdict["message"] == (
         "4 of 5 pods fit the empty cluster; at most 2 pods of a gang run in each rack"

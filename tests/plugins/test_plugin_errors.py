@@ -177,10 +177,8 @@ def test_a_hook_that_decides_where_pods_may_run_fails_closed(raising: Any, hook:
     assert (result.where("bad"), result.where("good")) == ({}, {"n": 1})
     said = f"plugin broken failed in {named}: ValueError(\"invalid version 'new'\")"
     verdict = result.verdict("bad")
-    assert said in [
-        verdict.message,
-        *(part for each in verdict.evidence for part in (each.subject, each.finding)),
-    ]
+    parts = [part for each in verdict.evidence for part in (each.subject, each.finding)]
+    assert any(said in part for part in [verdict.message, *parts])
     assert result.result.stats.errors == (said,)
 
 

@@ -1,6 +1,7 @@
 """When cycles run, and how a stuck cycle is noticed."""
 
 import asyncio
+from collections.abc import Callable
 
 from phalanx.cache.cache import Cache
 from phalanx.deciders.inline import InlineDecider
@@ -8,7 +9,8 @@ from phalanx.deciders.port import RecordedCycle
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.retry import CYCLE_PAUSE_MAX_S, VERDICT_DELAY_S
 from phalanx.limits import CYCLE_STUCK_S, INCONCLUSIVE_KEPT_S
-from phalanx.model.decisions import CycleResult, CycleStats
+from phalanx.model.decisions import Advised, CycleResult, CycleStats
+from phalanx.model.memory import Memory
 from phalanx.model.snapshot import Snapshot
 from phalanx.observe.metrics import Metrics
 from phalanx.service.cluster_state import ClusterState
@@ -158,3 +160,88 @@ async def test_an_inconclusive_cycle_is_kept_for_a_limited_time() -> None:
             state.trigger.set()
     task.cancel()
     assert kept == [(SchedulerConfig(), Snapshot(now=0, seed=0), results[at]) for at in (0, 0, 2)]
+
+
+class AdvisingDecider(SlowDecider):
+    """Some refusals lack advice after the first cycle; a search takes 1/16 s."""
+
+    def __init__(self, clock: ManualClock, due: int) -> None:
+        super().__init__()
+        self.go.set()
+        self._clock, self._due = clock, due
+        self.searched = 0
+        self.searched_before: list[int] = []
+        """The number of searches before each cycle."""
+        self.is_new = True
+        self.on_search: Callable[[], None] = lambda: None
+
+    async def decide(self, *, now_ms: int) -> CycleResult:
+        self.searched_before.append(self.searched)
+        return await super().decide(now_ms=now_ms)
+
+    async def advise(self) -> Advised | None:
+        await asyncio.sleep(0)
+        if self.searched == self._due:
+            return None
+        self.searched += 1
+        self._clock.seconds += 1 / 16
+        self.on_search()
+        return Advised(Memory(), self.is_new)
+
+    async def run(self, cycles: CycleLoop, count: int) -> list[int]:
+        """Run so many cycles; the numbers of searches before them."""
+        task = asyncio.create_task(cycles.run())
+        async with asyncio.timeout(10):
+            while len(self.searched_before) < count:
+                await asyncio.sleep(0.001)
+        task.cancel()
+        return self.searched_before[:count]
+
+
+async def test_a_cycle_shows_the_advice_when_all_is_found() -> None:
+    decider = AdvisingDecider(clock := ManualClock(), due=3)
+    cycles, _ = cycles_of(decider, clock, [])
+    assert await decider.run(cycles, 2) == [0, 3]
+    assert cycles.liveness_error() is None
+
+
+async def test_of_much_advice_a_cycle_shows_what_is_found_in_a_second() -> None:
+    decider = AdvisingDecider(clock := ManualClock(), due=100)
+    cycles, _ = cycles_of(decider, clock, [])
+    assert await decider.run(cycles, 3) == [0, 16, 32]
+
+
+async def test_no_cycle_runs_for_advice_that_is_shown_already() -> None:
+    decider = AdvisingDecider(clock := ManualClock(), due=3)
+    decider.is_new = False
+    results: list[CycleResult] = []
+    cycles, _ = cycles_of(decider, clock, results)
+    task = asyncio.create_task(cycles.run())
+    async with asyncio.timeout(10):
+        while decider.searched < 3:
+            await asyncio.sleep(0.001)
+    clock.seconds += 10
+    await asyncio.sleep(0.05)
+    assert len(results) == 1
+    task.cancel()
+
+
+async def test_a_cycle_waits_for_no_more_than_one_search() -> None:
+    decider = AdvisingDecider(clock := ManualClock(), due=100)
+    cycles, state = cycles_of(decider, clock, [])
+    decider.on_search = state.trigger.set
+    assert await decider.run(cycles, 3) == [0, 1, 2]
+
+
+async def test_a_search_that_takes_too_long_is_reported() -> None:
+    decider = AdvisingDecider(clock := ManualClock(), due=1)
+    cycles, _ = cycles_of(decider, clock, [])
+    reported: list[str | None] = []
+
+    def hang() -> None:
+        clock.seconds += CYCLE_STUCK_S
+        reported.append(cycles.liveness_error())
+
+    decider.on_search = hang
+    await decider.run(cycles, 2)
+    assert reported == ["a cycle has been running for 120 s"]

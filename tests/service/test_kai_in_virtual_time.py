@@ -67,7 +67,8 @@ def test_the_condition_says_why_a_gang_waits_and_goes_when_it_starts() -> None:
         assert status(world, "second")["resourcesStatus"] == USED
         world.client.update(Key("queues.scheduling.phalanx.dev", "", "team"), lambda q: {**q, "spec": {}})
         await asyncio.sleep(10)
-        assert conditions(world, "second") == [("2", "InsufficientCapacity")]
+        # The condition gets the reason first, then the advice.
+        assert conditions(world, "second") == [("3", "InsufficientCapacity")]
         delete(world, "first")
         await asyncio.sleep(60)
         assert (bound(world, "second"), conditions(world, "second")) == (PODS, [])

@@ -41,7 +41,7 @@ async def test_a_waiting_tenant_does_not_learn_for_whom_it_waits() -> None:
         world.create(PODS, manifests.pod("wide", group="wide", requests={"nvidia.com/gpu": "4"}))
         await world.until(lambda: "another tenant's" in (status(world, "wide").get("nextStep") or ""))
         await world.until(lambda: "FailedScheduling" in objects(world))
-        assert "another tenant's" in json.dumps(world.get(f"{PODS}/wide")["status"])
+        await world.until(lambda: "another tenant's" in json.dumps(world.get(f"{PODS}/wide")["status"]))
         assert "their-pod" not in objects(world)
         assert "secret-ns" not in objects(world)
 

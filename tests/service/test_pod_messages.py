@@ -3,7 +3,7 @@
 import msgspec
 from phalanx.limits import POD_MESSAGE_REPEAT_S
 from phalanx.model.names import PodUid
-from phalanx.model.reasons import Reason, Verdict
+from phalanx.model.reasons import WAIT_FOR_ADVICE, Reason, Verdict
 from phalanx.service.pod_messages import PodMessages
 
 from tests.manual_clock import ManualClock
@@ -41,6 +41,15 @@ def test_new_figures_are_delayed() -> None:
     assert messages.requested == [POD_MESSAGE_REPEAT_S - 10]
     messages.clock.seconds = POD_MESSAGE_REPEAT_S
     assert messages.updated("2 are free", WAITING) == ["pod-0"]
+
+
+def test_the_first_advice_is_not_delayed() -> None:
+    messages = Messages()
+    pending = msgspec.structs.replace(CAPACITY, next_step=WAIT_FOR_ADVICE)
+    assert messages.updated("1 is free", WAITING, verdict=pending) == ["pod-0"]
+    assert messages.updated("2 are free", WAITING, verdict=pending) == []
+    assert messages.updated("2 are free. Wait until a ends", WAITING) == ["pod-0"]
+    assert messages.updated("2 are free. Wait until b ends", WAITING) == []
 
 
 def test_one_check_is_requested_for_all_figures_in_between() -> None:

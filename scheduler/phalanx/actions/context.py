@@ -6,6 +6,7 @@ from functools import cached_property
 from phalanx.actions.backlog.backlog import Backlog
 from phalanx.actions.consolidation.moves import Moves
 from phalanx.actions.demands.demand_queue import DemandQueue
+from phalanx.actions.explanations.explainer import Explainer
 from phalanx.actions.member_losses import MemberLosses
 from phalanx.actions.member_losses import find as find_member_losses
 from phalanx.actions.node_failures import NodeFailures
@@ -35,12 +36,20 @@ class Cycle:
     """
 
     def __init__(
-        self, session: Session, backlog: Backlog, class_tables: ClassTableCache, answers: AnswerCache
+        self,
+        session: Session,
+        backlog: Backlog,
+        class_tables: ClassTableCache,
+        answers: AnswerCache,
+        *,
+        defers_advice: bool = False,
     ) -> None:
+        """`defers_advice`: verdicts are without advice, which is searched after the cycle."""
         self.session = session
         self.backlog = backlog
         self.class_tables = class_tables
         self.answers = answers
+        self._defers_advice = defers_advice
         self.demand_queue = DemandQueue(session, ())
         """The demands in the order in which they are tried."""
         self.outcome = Outcome()
@@ -80,6 +89,12 @@ class Cycle:
     def nominations(self) -> Nominations:
         """Capacity that evictions of earlier cycles are freeing."""
         return Nominations(self.session)
+
+    @cached_property
+    def explainer(self) -> Explainer:
+        """Explains refusals; to be used when nothing more is placed."""
+        failed = [failure.demand for failure in self.outcome.failures.values()]
+        return Explainer(self.session, self.answers, failed, defers_advice=self._defers_advice)
 
     @cached_property
     def moves(self) -> Moves:

@@ -1,8 +1,9 @@
 """Verdicts: explain each gang that has members without a node, and remember the explanation."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import zip_longest
+from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -12,7 +13,6 @@ from phalanx.actions.demands.demand import START, Demand, has_affinity_terms
 from phalanx.actions.enqueue import verdict_of
 from phalanx.actions.explanations import start_messages
 from phalanx.actions.explanations.diagnoses import Diagnosis
-from phalanx.actions.explanations.explainer import Explainer
 from phalanx.actions.explanations.supply_diagnoses import no_devices, no_division
 from phalanx.actions.explanations.unfit_members import unfit_members
 from phalanx.actions.limits import CYCLE_EXPLANATIONS_MAX
@@ -22,6 +22,8 @@ from phalanx.model.gangs import Gang
 from phalanx.model.memory import HelpedBy, Refusal
 from phalanx.model.names import GangId, QueueName
 from phalanx.model.reasons import Category, Evidence, Objection, Reason, Verdict
+
+T = TypeVar("T")
 
 
 def execute(cycle: Cycle) -> None:
@@ -59,26 +61,16 @@ class _Explanations:
         self._session = cycle.session
         self._backlog = cycle.backlog
         self._outcome = cycle.outcome
-        failed = [failure.demand for failure in cycle.outcome.failures.values()]
-        self._explainer = Explainer(cycle.session, cycle.answers, failed)
+        self._explainer = cycle.explainer
         self._refusals = cycle.refusals()
         self._explained: Counter[QueueName] = Counter()
 
     def all(self) -> dict[GangId, Refusal]:
         """The explanations of all failures that no reservation blocks."""
         failures = [failure for failure in self._outcome.failures.values() if failure.blocked_by is None]
-        ordered = self._in_turn(sorted(failures, key=self._waiting_since))
+        oldest_first = sorted(failures, key=self._waiting_since)
+        ordered = in_turn(oldest_first, lambda failure: failure.demand.gang.queue, self._session.cycle)
         return {failure.demand.gang.id: self._explain(failure) for failure in ordered}
-
-    def _in_turn(self, failures: Iterable[Failure]) -> Iterator[Failure]:
-        """The queues take turns; another one begins in each cycle."""
-        by_queue: dict[QueueName, list[Failure]] = {}
-        for failure in failures:
-            by_queue.setdefault(failure.demand.gang.queue, []).append(failure)
-        names = sorted(by_queue)
-        start = self._session.cycle % max(1, len(names))
-        turns = zip_longest(*(by_queue[name] for name in (*names[start:], *names[:start])))
-        return (failure for turn in turns for failure in turn if failure is not None)
 
     def _waiting_since(self, failure: Failure) -> int:
         """The cycle since which the gang waits for an explanation."""
@@ -114,11 +106,21 @@ class _Explanations:
         diagnosis = self._diagnosis(failure)
         has_failed = len(self._outcome.errors) > known
         if diagnosis is not None:
-            verdict = _explained(failure.demand, diagnosis, self._session)
-            return self._refusals.refuse(gang, cause, verdict, self._helped_by(failure, diagnosis))
+            since = self._advice_pending_since(before) if diagnosis.advice.is_pending else None
+            verdict, helped_by = (
+                explained(failure.demand, diagnosis, self._session),
+                self._helped_by(failure, diagnosis),
+            )
+            refusal = self._refusals.refuse(gang, cause, verdict, helped_by, advice_pending_since=since)
+            return _with_last_advice(refusal, before)
         verdict = _not_explained(gang, before, has_failed=has_failed)
         since = None if has_failed else self._waiting_since(failure)
         return self._refusals.refuse(gang, cause, verdict, unexplained_since=since)
+
+    def _advice_pending_since(self, before: Refusal | None) -> int:
+        """The cycle since which the gang waits for advice."""
+        since = before.advice_pending_since if before is not None else None
+        return self._session.cycle if since is None else since
 
     def _diagnosis(self, failure: Failure) -> Diagnosis | None:
         """Why the demand does not fit; None if the bounds of the cycle are reached, or after an error."""
@@ -126,7 +128,11 @@ class _Explanations:
         most, selection = CYCLE_EXPLANATIONS_MAX, self._backlog.selection_of(gang)
         if selection is not None and selection.is_crowded:
             most = selection.bounds.explanations
-        may_solve = explainer.count < CYCLE_EXPLANATIONS_MAX and self._explained[gang.queue] < most
+        may_solve = (
+            explainer.count < CYCLE_EXPLANATIONS_MAX
+            and explainer.has_solves
+            and self._explained[gang.queue] < most
+        )
         count = explainer.count
         found = self._outcome.isolate_errors(
             lambda: explainer.explain(failure.demand, may_solve=may_solve), about=f"why {gang} waits"
@@ -148,6 +154,17 @@ class _Explanations:
         return HelpedBy.CLUSTER if is_lasting else HelpedBy.CAPACITY
 
 
+def in_turn(items: Iterable[T], queue_of: Callable[[T], QueueName], cycle: int) -> Iterator[T]:
+    """The items in an order in which the queues take turns; another one begins in each cycle."""
+    by_queue: dict[QueueName, list[T]] = {}
+    for item in items:
+        by_queue.setdefault(queue_of(item), []).append(item)
+    names = sorted(by_queue)
+    start = cycle % max(1, len(names))
+    turns = zip_longest(*(by_queue[name] for name in (*names[start:], *names[:start])))
+    return (item for turn in turns for item in turn if item is not None)
+
+
 def _protection(failure: Failure, found: tuple[Evidence, ...] | None) -> tuple[Evidence, ...]:
     """The limits that protect victims, found in this cycle or in an earlier one that did not explain it."""
     known = failure.remembered
@@ -157,11 +174,32 @@ def _protection(failure: Failure, found: tuple[Evidence, ...] | None) -> tuple[E
 
 
 def _with_evidence(refusal: Refusal, more: tuple[Evidence, ...]) -> Refusal:
-    new = tuple(item for item in more if item not in refusal.verdict.evidence)
-    if not new:
+    """The refusal with the limits that protect victims, which its advice does not repeat."""
+    if refusal.advice_pending_since is not None:
+        refusal = replace(refusal, protection=tuple(dict.fromkeys((*refusal.protection, *more))))
+    verdict = with_evidence(refusal.verdict, more)
+    return refusal if verdict is refusal.verdict else replace(refusal, verdict=verdict)
+
+
+def with_evidence(verdict: Verdict, more: tuple[Evidence, ...]) -> Verdict:
+    """The verdict with further evidence."""
+    new = tuple(item for item in more if item not in verdict.evidence)
+    return replace(verdict, evidence=(*verdict.evidence, *new)) if new else verdict
+
+
+def _with_last_advice(refusal: Refusal, before: Refusal | None) -> Refusal:
+    """The refusal with the last complete verdict until its own advice is there, if only the cluster has
+    changed and the reason is the same: its status does not change back and forth."""
+    if (
+        refusal.advice_pending_since is None
+        or before is None
+        or before.is_objection
+        or before.fingerprint != refusal.fingerprint
+        or before.verdict.reason is not refusal.verdict.reason
+        or before.verdict.lacks_advice
+    ):
         return refusal
-    verdict = replace(refusal.verdict, evidence=(*refusal.verdict.evidence, *new))
-    return replace(refusal, verdict=verdict)
+    return replace(refusal, verdict=before.verdict)
 
 
 def _unblocks_queue(outcome: Outcome, refusals: Mapping[GangId, Refusal]) -> bool:
@@ -188,7 +226,8 @@ def _is_complete(failure: Failure, refusals: Mapping[GangId, Refusal]) -> bool:
     return failure.tried and refusals[failure.demand.gang.id].explained
 
 
-def _explained(demand: Demand, diagnosis: Diagnosis, session: Session) -> Verdict:
+def explained(demand: Demand, diagnosis: Diagnosis, session: Session) -> Verdict:
+    """The verdict on the gang of a demand with this diagnosis."""
     return Verdict(
         gang=demand.gang.id,
         group=str(demand.gang),

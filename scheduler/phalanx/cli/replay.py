@@ -55,14 +55,15 @@ def _note_other_version(recording: Recording) -> None:
 
 
 def _decide(file: Path, recording: Recording) -> CycleResult:
-    from phalanx.cycle import decide
+    from phalanx.cycle import Engine
     from phalanx.framework.config import SchedulerConfig
 
     try:
         config = msgspec.json.decode(recording.config, type=SchedulerConfig)
     except msgspec.ValidationError as error:
         raise BadInput(f"{file}: config: {error}") from error
-    return decide(recording.snapshot, config)
+    engine = Engine(config, defers_advice=recording.defers_advice)
+    return engine.decide(recording.snapshot)
 
 
 def _encoded(result: CycleResult) -> bytes:

@@ -229,7 +229,13 @@ async def _serve(
         config, snapshot, result = cycle
         encoded = msgspec.Raw(msgspec.json.encode(config))
         return encode(
-            Recording(version=version("phalanx-scheduler"), config=encoded, snapshot=snapshot, result=result)
+            Recording(
+                version=version("phalanx-scheduler"),
+                config=encoded,
+                snapshot=snapshot,
+                result=result,
+                defers_advice=True,
+            )
         )
 
     async def last() -> bytes | None:

@@ -8,7 +8,7 @@ from phalanx.clock import Clock, SystemClock
 from phalanx.cycle import Engine
 from phalanx.deciders.port import OnSteps, RecordedCycle
 from phalanx.framework.config import SchedulerConfig
-from phalanx.model.decisions import CycleResult
+from phalanx.model.decisions import Advised, CycleResult
 from phalanx.model.memory import Memory
 from phalanx.model.snapshot import Snapshot
 
@@ -43,12 +43,20 @@ class InlineDecider:
             self._on_steps({"snapshot": took, **engine.step_seconds})
         return result
 
+    async def advise(self) -> Advised | None:
+        """See Decider."""
+        advised = await self._search()
+        if advised is not None:
+            self._memory = advised.memory
+        return advised
+
     def configure(self, config: SchedulerConfig) -> None:
         """See Decider. A cycle that runs in a thread ends with the engine that it began with."""
         self._engine = self._new_engine(config)
 
     def _new_engine(self, config: SchedulerConfig) -> Engine:
-        return Engine(config, seconds=self._seconds if self._on_steps is not None else None)
+        seconds = self._seconds if self._on_steps is not None else None
+        return Engine(config, seconds=seconds, defers_advice=True)
 
     async def last(self) -> RecordedCycle | None:
         """The last cycle; None before the first one."""
@@ -59,6 +67,9 @@ class InlineDecider:
 
     async def _run(self, snapshot: Snapshot) -> CycleResult:
         return self._engine.decide(snapshot)
+
+    async def _search(self) -> Advised | None:
+        return self._engine.advise()
 
     def _remember(self, config: SchedulerConfig, snapshot: Snapshot, result: CycleResult) -> CycleResult:
         self._memory = result.memory

@@ -7,7 +7,7 @@ from phalanx.cache.cache import Cache
 from phalanx.cache.events import Event
 from phalanx.framework.config import ActionName, SchedulerConfig
 from phalanx.framework.registry import declared_reads, default_spread, reads_images
-from phalanx.model.decisions import CycleResult
+from phalanx.model.decisions import Advised, CycleResult
 from phalanx.model.snapshot import Snapshot
 from phalanx.model.workloads.known import workload_kinds
 
@@ -28,6 +28,11 @@ class Decider(Protocol):
     async def decide(self, *, now_ms: int) -> CycleResult:
         """Run one cycle on all events so far. Of the memory, which the decider keeps, the result may have the
         records only."""
+        ...
+
+    async def advise(self) -> Advised | None:
+        """Search advice on one refusal of the last cycle, for the next cycle to show; None if all have some.
+        The result may be without the memory."""
         ...
 
     def configure(self, config: SchedulerConfig) -> None:

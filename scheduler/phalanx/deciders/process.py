@@ -24,7 +24,7 @@ from phalanx.cycle import Engine
 from phalanx.deciders.port import OnSteps, RecordedCycle, new_cache
 from phalanx.framework.config import SchedulerConfig
 from phalanx.limits import DECIDER_STOP_TIMEOUT_S
-from phalanx.model.decisions import CycleResult
+from phalanx.model.decisions import Advised, CycleResult
 from phalanx.model.memory import Memory
 from phalanx.model.reasons import Verdict
 from phalanx.model.stored_records import Records, changes_of_records, with_changes
@@ -65,6 +65,7 @@ class _Request(Enum):
     """Requests of the parent process."""
 
     DECIDE = "decide"
+    ADVISE = "advise"
     LAST = "last"
 
 
@@ -130,6 +131,11 @@ class ProcessDecider:
         self._records = with_changes(self._records, records)
         return replace(result, verdicts=self._verdicts, memory=Memory(records=self._records))
 
+    async def advise(self) -> Advised | None:
+        """Search in the other process. Raises DeciderDied."""
+        advised: Advised | None = await self._call(_Request.ADVISE, 0)
+        return advised
+
     async def last(self) -> RecordedCycle | None:
         """Fetch the last cycle from the other process. Raises DeciderDied."""
         seen: RecordedCycle | None = await self._call(_Request.LAST, 0)
@@ -178,13 +184,13 @@ def _serve(pipe: Connection, config: SchedulerConfig) -> None:
 
 def _answer(pipe: Connection, config: SchedulerConfig) -> NoReturn:
     cache, memory, seconds = new_cache(config), Memory(), SystemClock().monotonic
-    engine = Engine(config, seconds=seconds)
+    engine = Engine(config, seconds=seconds, defers_advice=True)
     last: RecordedCycle | None = None
     while True:
         message = _receive(pipe)
         cache.apply_all(message.events)
         if message.config is not None:
-            engine = Engine(message.config, seconds=seconds)
+            engine = Engine(message.config, seconds=seconds, defers_advice=True)
         if message.request is _Request.DECIDE:
             began = seconds()
             snapshot = cache.snapshot(now=message.now_ms, seed=engine.config.seed, memory=memory)
@@ -195,6 +201,11 @@ def _answer(pipe: Connection, config: SchedulerConfig) -> NoReturn:
             memory, last = result.memory, (engine.config, snapshot, result)
             reply = replace(result, verdicts=(), memory=Memory())
             _send(pipe, (reply, changes_of(before, result.verdicts), records, steps | engine.step_seconds))
+        elif message.request is _Request.ADVISE:
+            advised = engine.advise()
+            if advised is not None:
+                memory, advised = advised.memory, replace(advised, memory=Memory())
+            _send(pipe, advised)
         else:
             _send(pipe, last)
 

@@ -4,7 +4,7 @@ import asyncio
 from typing import Final
 
 from phalanx.deciders.inline import InlineDecider
-from phalanx.model.decisions import CycleResult
+from phalanx.model.decisions import Advised, CycleResult
 from phalanx.model.snapshot import Snapshot
 
 SWITCH_INTERVAL_S: Final = 0.0005
@@ -20,3 +20,6 @@ class ThreadDecider(InlineDecider):
 
     async def _run(self, snapshot: Snapshot) -> CycleResult:
         return await asyncio.to_thread(self._engine.decide, snapshot)
+
+    async def _search(self) -> Advised | None:
+        return await asyncio.to_thread(self._engine.advise)

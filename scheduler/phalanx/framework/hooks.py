@@ -28,7 +28,7 @@ from phalanx.model.queues import Queue
 from phalanx.model.reasons import Objection, Reason
 from phalanx.model.resources import PODS, Resources
 from phalanx.rules.budget import Budget
-from phalanx.rules.problem import Rule
+from phalanx.rules.problem import Rule, RuleWords
 
 
 class _Last:
@@ -110,6 +110,8 @@ _TYPES: Final[Mapping[str, Any]] = {
     "eviction_cost": int,
 }
 """By hook, or question to an eviction policy, the type of an answer that is checked."""
+
+_REPORT: Final = "Report the error to the author of the plugin, or disable it in the configuration"
 
 _NOTHING: Final = {PODS: -1}
 """What a budget leaves when the rules of a gang are not known: no pod may be placed."""
@@ -251,11 +253,13 @@ class Hooks:
         for plugin, view in self._rules:
             try:
                 rules = tuple(plugin.rules(gang, view))
-                if not all(isinstance(rule, Rule) for rule in rules):
+                if not all(isinstance(rule, Rule) and rule.is_complete for rule in rules):
                     raise _wrong_type(rules)
                 found += rules
             except Exception as error:
-                found.append(Budget(self.errors.record(plugin, "rules", error), remaining=_NOTHING))
+                message = self.errors.record(plugin, "rules", error)
+                words = RuleWords(message, _REPORT, (), Reason.PLUGIN_ERROR, Reason.PLUGIN_ERROR)
+                found.append(Budget(message, remaining=_NOTHING, words=words))
         return tuple(found)
 
     # --- nodes --------------------------------------------------------------------------------------------
@@ -454,7 +458,7 @@ def _failed(message: str) -> Objection:
     return Objection(
         reason=Reason.PLUGIN_ERROR,
         message=message,
-        next_step="Report the error to the author of the plugin, or disable it in the configuration",
+        next_step=_REPORT,
     )
 
 

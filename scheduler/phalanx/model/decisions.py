@@ -223,3 +223,14 @@ class CycleResult(Struct, frozen=True):
     """Milliseconds since the epoch: when time alone can change a decision or a verdict."""
 
     stats: CycleStats = CycleStats()
+
+
+class Advised(Struct, frozen=True):
+    """What a search for advice after a cycle led to."""
+
+    memory: Memory
+    """The memory for the next cycle, which shows the advice."""
+    is_new: bool
+    """Whether a verdict differs from the one that the last cycle showed."""
+    errors: tuple[str, ...] = ()
+    """Errors of plugins and of the scheduler that were isolated. They are bugs."""

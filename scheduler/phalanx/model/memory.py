@@ -14,7 +14,7 @@ from phalanx.model.gangs import Gang, MemberCount, QueuePlace
 from phalanx.model.names import NO_QUEUE, GangId, NodeName, PodUid, QueueName, ShapeKey
 from phalanx.model.pods import AffinityTerms
 from phalanx.model.queues import PastUsage
-from phalanx.model.reasons import Verdict
+from phalanx.model.reasons import Evidence, Verdict
 from phalanx.model.records import GangRecord, RecordKind
 from phalanx.model.resources import NONE, Resources
 
@@ -123,6 +123,13 @@ class Refusal(Struct, frozen=True):
 
     until: int | None = None
     """When it is looked at again without a change."""
+
+    advice_pending_since: int | None = None
+    """The cycle since which the search for advice is pending; the verdict has none yet, or that of before the
+    last change of the cluster."""
+
+    protection: tuple[Evidence, ...] = ()
+    """While advice is pending, the limits that protect victims: evidence that its verdict is to keep."""
 
     @property
     def explained(self) -> bool:

@@ -17,6 +17,11 @@ UNSCHEDULABLE: Final = "Unschedulable"
 """The reason of conditions of waiting pods that cluster autoscalers expect."""
 
 
+WAIT_FOR_ADVICE: Final = "Wait: what is enough is being computed"
+CHANGE_FOR_ADVICE: Final = "See the evidence: which change is enough is being computed"
+"""The next steps of verdicts of which the search for advice is still to come."""
+
+
 class Category(StrEnum):
     """The kind of reaction to a reason: wait, correct an object, or change the gang or the cluster."""
 
@@ -132,6 +137,11 @@ class Verdict(Struct, frozen=True, gc=False):
     marked: "Verdict | None" = None
     """The verdict with the names marked that the scheduler put into it, if it has any. From it follows what
     tenants are shown."""
+
+    @property
+    def lacks_advice(self) -> bool:
+        """Whether the search for advice is still to come."""
+        return self.next_step in (WAIT_FOR_ADVICE, CHANGE_FOR_ADVICE)
 
 
 def with_texts(verdict: Verdict, change: Callable[[str], str]) -> Verdict:

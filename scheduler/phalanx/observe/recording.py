@@ -35,6 +35,8 @@ class Recording(Struct, frozen=True):
     snapshot: Snapshot
     result: CycleResult
     format: int = FORMAT
+    defers_advice: bool = False
+    """Whether the cycle did not wait for advice; earlier versions did."""
 
 
 class _Form(Struct):

@@ -93,12 +93,13 @@ class Skew(Struct, frozen=True):
     owners: tuple[int, ...]
     others: tuple[int, ...]
     """Roles that are counted."""
-    perhaps: tuple[int, ...]
-    """Roles that count where they are too many, and nowhere else."""
     existing: tuple[tuple[str, int], ...]
     """Values with the counted pods that are there."""
     max_skew: int
     min_domains: int
+    """With fewer domains the emptiest counts as empty, so that each has at most `max_skew` pods."""
+    perhaps: tuple[int, ...] = ()
+    """Roles that count where they are too many, and nowhere else."""
 
 
 class ValueDomain(Struct, frozen=True):

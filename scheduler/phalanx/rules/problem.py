@@ -54,6 +54,12 @@ class Rule(Struct, frozen=True):
     name: str
 
     @property
+    def is_complete(self) -> bool:
+        """Whether its kind can be lowered and checked."""
+        kind = type(self)
+        return kind.lower is not Rule.lower and kind.violations is not Rule.violations
+
+    @property
     def obstacle(self) -> Obstacle | None:
         """The obstacle that the rule is part of; None for a preference, which is part of the objective.
 

@@ -20,6 +20,9 @@ _SHOWN_ERRORS: Final = 8
 _ERROR_KEPT_S: Final = 600.0
 """Seconds before another cycle with the same errors is recorded. Fetching one of a large cluster is slow."""
 
+ADVICE_SHOWN_MS: Final = 1000
+"""Milliseconds after a cycle until another one shows the advice that was found since."""
+
 _log = structlog.get_logger(__name__)
 
 
@@ -42,6 +45,7 @@ class CycleLoop:
         self._clock = clock
         self._reports = reports
         self._wake_at_ms: int | None = None
+        self._decided_at_ms = 0
         self._deciding_since: float | None = None
         self.breaker = ""
         """Why the breaker was open in the last cycle; empty while it is closed."""
@@ -72,7 +76,30 @@ class CycleLoop:
             began = self._clock.monotonic()
             await self._run_cycle()
             took = self._clock.monotonic() - began
-            await asyncio.sleep(cycle_pause_s(took))
+            await self._search_advice(cycle_pause_s(took))
+
+    async def _search_advice(self, pause: float) -> None:
+        """Search advice in the pause after a cycle, and then until another cycle is to run.
+
+        What was found, another cycle shows.
+        """
+        pause_ends = self._clock.monotonic() + pause
+        while (now := self._clock.monotonic()) < pause_ends or not self._is_time_to_decide():
+            self._deciding_since = now
+            advised = await self._decider.advise()
+            self._deciding_since = None
+            if advised is None:
+                break
+            if advised.is_new:
+                shown_at_ms = self._decided_at_ms + ADVICE_SHOWN_MS
+                self._wake_at_ms = min(self._wake_at_ms or shown_at_ms, shown_at_ms)
+            if advised.errors:
+                errors = advised.errors
+                _log.error("error while searching advice", errors=errors[:_SHOWN_ERRORS], count=len(errors))
+        await asyncio.sleep(max(0.0, pause_ends - self._clock.monotonic()))
+
+    def _is_time_to_decide(self) -> bool:
+        return self._trigger.is_urgent or self._seconds_until_wake() == 0
 
     async def _wait_for_trigger(self) -> None:
         try:
@@ -89,7 +116,8 @@ class CycleLoop:
     async def _run_cycle(self) -> None:
         self._trigger.clear()
         began = self._deciding_since = self._clock.monotonic()
-        result = await self._decider.decide(now_ms=self._clock.now_ms())
+        self._decided_at_ms = self._clock.now_ms()
+        result = await self._decider.decide(now_ms=self._decided_at_ms)
         self._deciding_since = None
         seconds = self._clock.monotonic() - began
         self._wake_at_ms = result.wake_at

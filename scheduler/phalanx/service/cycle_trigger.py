@@ -25,6 +25,11 @@ class CycleTrigger:
         """Whether an event arrived that no cycle has seen."""
         return self._triggered.is_set()
 
+    @property
+    def is_urgent(self) -> bool:
+        """Whether a cycle is to run at once."""
+        return self._is_urgent
+
     def clear(self) -> None:
         """Forget the events so far, because a cycle starts that sees them."""
         self._is_urgent = False

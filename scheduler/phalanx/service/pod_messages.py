@@ -1,4 +1,5 @@
-"""Which waiting pods get a new message, and when: a new reason at once, new figures at most periodically.
+"""Which waiting pods get a new message, and when: a new reason and its first advice at once, new figures at
+most periodically.
 
 The figures in a verdict change with every pod that starts or ends elsewhere. A gang of a thousand pods must
 not cost two thousand writes each time; its PodGroup always shows the latest message.
@@ -21,6 +22,7 @@ class _Message(Struct, frozen=True):
     text: str
     at: float
     """Monotonic seconds."""
+    lacks_advice: bool = False
 
 
 class PodMessages:
@@ -57,7 +59,7 @@ class PodMessages:
     def pods_to_update(self, gang: Gang, verdict: Verdict, text: str) -> list[Pod]:
         """Return the pods that get the message now; they count as updated."""
         now = self._clock.monotonic()
-        new = _Message(verdict.reason, text, now)
+        new = _Message(verdict.reason, text, now, verdict.lacks_advice)
         before = self._messages.get(gang.id, {})
         waiting = [pod for pod in gang.members if pod.is_waiting and not pod.gated]
         kept = {pod.uid: before[pod.uid] for pod in waiting if _may_stay(before.get(pod.uid), new)}
@@ -74,6 +76,6 @@ class PodMessages:
 
 
 def _may_stay(message: _Message | None, new: _Message) -> bool:
-    if message is None or message.reason is not new.reason:
+    if message is None or message.reason is not new.reason or (message.lacks_advice and not new.lacks_advice):
         return False
     return message.text == new.text or new.at < message.at + POD_MESSAGE_REPEAT_S

@@ -28,10 +28,14 @@ Backend = Callable[[PlacementProblem], Answer | None]
 def place(problem: PlacementProblem, *, limits: SolveLimits = DEFAULT_LIMITS) -> Answer:
     """Return the best placement found with a certificate, or that there is none.
 
-    The same problem gives the same answer.
+    The same problem gives the same answer. A rule of a plugin may raise: that is an error of the answer.
     """
     packed = structs.replace(problem, ties=Objective.PACK) if minimizes_fragmentation(problem) else problem
-    request = _Request(packed, reformulate_anti_affinity(reformulate_spread(packed)), [])
+    try:
+        reformulated = reformulate_anti_affinity(reformulate_spread(packed))
+    except Exception as error:
+        return Unplaceable(proven=False, by="none", errors=(f"rules: {error!r}",))
+    request = _Request(packed, reformulated, [])
     answer = _first_conclusive(request, limits)
     if isinstance(answer, Placed) and problem.ties is not Objective.PACK and _may_change_nodes(problem):
         reformulated = structs.replace(request.reformulated, ties=problem.ties)

@@ -101,6 +101,11 @@ class Backlog:
         """The refusal of the gang by an earlier cycle."""
         return self.snapshot.memory.refusal_of(self.snapshot.gangs[gang.id])
 
+    def learn(self, gang: Gang, refusal: Refusal) -> None:
+        """Note what was found about the refusal of a gang of the snapshot that has not started."""
+        backlog = self.selections[gang.queue].backlog
+        backlog.learn(backlog.entries[gang.id], refusal)
+
     def objected(self, gang: Gang, objection: Objection, *, lasts: bool, resource: str = "") -> None:
         """Note an objection to a gang. `lasts`: it holds until something other than the usage changes."""
         if self.snapshot.gangs[gang.id].is_untouched and gang.id not in self.objections:

@@ -341,6 +341,9 @@ class Advice(Struct, frozen=True):
     later_actions: tuple[Action, ...] = ()
     """What lets the gang start when all running work has ended."""
 
+    is_pending: bool = False
+    """Whether the search for it is still to come."""
+
 
 def in_domain(level: str, domain: tuple[str, ...]) -> str:
     """Such as " in rack z/r1"; empty without a domain."""

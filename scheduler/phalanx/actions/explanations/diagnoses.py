@@ -21,7 +21,7 @@ from phalanx.framework.session import Session
 from phalanx.limits import SHOWN_NODES
 from phalanx.model import named_parts
 from phalanx.model.nodes import TOPOLOGY_UNKNOWN
-from phalanx.model.reasons import NODES, Evidence, Reason
+from phalanx.model.reasons import CHANGE_FOR_ADVICE, NODES, WAIT_FOR_ADVICE, Evidence, Reason
 from phalanx.model.resources import PODS, Resources, sum_of
 from phalanx.model.supplies.known import whole_texts
 from phalanx.rules.problem import PlacementProblem, Rule
@@ -29,6 +29,9 @@ from phalanx.solver.infeasibility.explain import Explanation
 
 WAIT: Final = "Wait: no single event or change was found that is enough"
 NO_ADVICE: Final = "No single change was found that is enough; see the evidence"
+
+_WHILE_SEARCHED: Final = {WAIT: WAIT_FOR_ADVICE, NO_ADVICE: CHANGE_FOR_ADVICE}
+"""What takes the place of these while the search for advice is still to come."""
 
 
 class Diagnosis(Struct, frozen=True):
@@ -44,6 +47,8 @@ class Diagnosis(Struct, frozen=True):
     @property
     def next_step(self) -> str:
         """The advice, as a sentence."""
+        if self.advice.is_pending:
+            return _WHILE_SEARCHED.get(self.otherwise, self.otherwise)
         return next_steps.sentence(self.advice, self.otherwise)
 
 

@@ -77,9 +77,18 @@ _LIMITS = SolveLimits(deterministic=EXPLANATION_DETERMINISTIC_LIMIT)
 class Explainer:
     """Explains the refusals at the end of a session; equal demands share one diagnosis."""
 
-    def __init__(self, session: Session, answers: AnswerCache, failed: Iterable[Demand] = ()) -> None:
-        """`failed` are all failed demands of the cycle."""
+    def __init__(
+        self,
+        session: Session,
+        answers: AnswerCache,
+        failed: Iterable[Demand] = (),
+        *,
+        defers_advice: bool = False,
+    ) -> None:
+        """`failed` are all failed demands of the cycle. `defers_advice`: without advice until
+        `begin_advice`."""
         self._session = session
+        self._defers_advice = defers_advice
         self._answers = answers
         self._builder = ProblemBuilder(session, may_grow=True)
         self._empty = EmptyCluster(session)
@@ -95,12 +104,20 @@ class Explainer:
         """The number of distinct demands that were examined."""
         self._given_before = answers.given
 
+    @property
+    def has_solves(self) -> bool:
+        """Whether the solves of a cycle are not used up."""
+        return self._answers.given - self._given_before < CYCLE_EXPLANATION_SOLVES
+
+    def begin_advice(self) -> None:
+        """Explain with advice from now on."""
+        self._defers_advice, self._known = False, {}
+
     def explain(self, demand: Demand, *, may_solve: bool) -> Diagnosis | None:
         """Why not even the smallest useful part of the demand fits; None if unknown.
 
         Of a demand of which any single pod would help, the first kind of pods is examined that is possible.
-        The diagnosis of an equal demand costs almost nothing; a new one needs `may_solve`, and that the
-        solves of the cycle are not used up.
+        The diagnosis of an equal demand costs almost nothing; a new one needs `may_solve`.
         """
         with self._session.respecting_nominations(demand.gang):
             return self._explain(demand, may_solve=may_solve)
@@ -110,8 +127,7 @@ class Explainer:
         protected = self._protected(demand)
         problems = tuple(map(self._builder.key, parts))
         key = (problems, protected, demand.choice and demand.choice.key, _advised(demand))
-        has_solves = self._answers.given - self._given_before < CYCLE_EXPLANATION_SOLVES
-        if key not in self._known and may_solve and has_solves:
+        if key not in self._known and may_solve:
             self.count += 1
             self._known[key] = self._diagnose(self._first_possible(parts), protected), demand
         known = self._known.get(key)
@@ -245,8 +261,10 @@ class Explainer:
             answers=self._answers,
         )
         fitting = self._fitting(asked, facts if asked is demand else None, when_empty=False)
-        found = self._completions.find(demand, protected=protected, missing=facts.missing)
-        completions = self._needed(demand, found)
+        completions: Completions = ()
+        if not self._defers_advice:
+            found = self._completions.find(demand, protected=protected, missing=facts.missing)
+            completions = self._needed(demand, found)
         advice = self._advice(
             Question(demand, facts, is_impossible=False, fitting=fitting, completions=completions)
         )
@@ -288,6 +306,8 @@ class Explainer:
         )
 
     def _advice(self, question: Question) -> Advice:
+        if self._defers_advice:
+            return Advice(is_pending=True)
         solves = min(ADVICE_SOLVES_MAX, ADVICE_KINDS_MAX // max(1, len(question.demand.batches)))
         oracle = FeasibilityOracle(self._answers, _LIMITS, solves=solves)
         trials = Trials(self._trial_problems, oracle)
