@@ -23,7 +23,7 @@ from phalanx.model.api.kinds import KINDS
 from phalanx.model.api.meta import ObjectMeta
 from phalanx.model.api.pod_groups import PodGroup, PodGroupStatus
 from phalanx.model.api.queues import Queue, QueueStatus
-from phalanx.model.conversion.conditions import merge_conditions
+from phalanx.model.conversion.conditions import PASSING_CONDITIONS, merge_conditions
 from phalanx.model.dialects.dialect import Dialect, StatusWrite
 from phalanx.model.names import PodUid
 from phalanx.model.pods import Pod, Scheduled
@@ -108,7 +108,9 @@ class StatusWriter:
         """Replace the status except `placement_epoch`. `group` is the object as last seen."""
         wanted = msgspec.structs.replace(
             status,
-            conditions=merge_conditions(group.status.conditions, status.conditions),
+            conditions=merge_conditions(
+                group.status.conditions, status.conditions, passing=PASSING_CONDITIONS
+            ),
             placement_epoch=group.status.placement_epoch,
         )
         if wanted == group.status and self._is_up_to_date(group.metadata):
