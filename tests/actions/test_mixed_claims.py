@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from phalanx.actions.problems import divided_devices
+from phalanx.actions.problems import placer
 from phalanx.framework import device_cache
-from phalanx.model.devices.mixed_slots import MixCounter
 from phalanx.model.devices.slots import SlotCounter
 from phalanx.model.reasons import Reason
 
@@ -101,11 +100,11 @@ def test_members_of_many_kinds_share_a_node() -> None:
     wanted = [request(f"r{index}", count=index % 3 + 1, tolerations=tolerations(index)) for index in range(5)]
     assert len(used(asking(cluster("BBBBBBss", "s"), *wanted, constraints=same).decide())) == 9
     refused = asking(cluster("BBBBBsss"), *wanted, constraints=same).decide()
-    assert refused.verdict("g").reason is Reason.ABOVE_CLUSTER_CAPACITY
+    assert not refused.placements("g")
 
 
 def test_members_of_very_many_kinds_share_nodes() -> None:
-    """Of so many kinds, no combinations are tried. What was placed first is corrected."""
+    """What was placed first is corrected."""
     same = [{"matchAttribute": "gpu.example.com/size"}]
     wanted = [request(f"r{index}", count=2, tolerations=tolerations(index)) for index in range(12)]
     assert len(used(asking(cluster(*["BBBBss"] * 4), *wanted, constraints=same).decide())) == 24
@@ -119,7 +118,7 @@ def test_a_gang_that_might_fit_is_not_called_impossible(monkeypatch: pytest.Monk
     same = [{"matchAttribute": "gpu.example.com/size"}]
     wanted = [request(f"r{index}", count=2, tolerations=tolerations(index)) for index in range(12)]
     world = asking(cluster(*["BBBBss"] * 4), *wanted, constraints=same)
-    monkeypatch.setattr(divided_devices, "DEVICE_DIVISIONS_MAX", 0)
+    monkeypatch.setattr(placer, "DEVICE_DIVISIONS_MAX", 0)
     verdict = world.decide().verdict("g")
     assert verdict.reason is Reason.INSUFFICIENT_CAPACITY
     assert verdict.message.startswith("no way was found to divide the free devices")
@@ -149,11 +148,9 @@ def test_counters_of_many_kinds_of_claims_are_not_kept(monkeypatch: pytest.Monke
     cache = device_cache.DeviceCache()
     for number in range(9):
         spec = claim_of(request("r", f"device.attributes['x'].y == {number}")).spec
-        counters, mixed = cache.counters(CLASSES), cache.mix_counters(CLASSES)
+        counters = cache.counters(CLASSES)
         counters[spec,] = SlotCounter([spec], classes=CLASSES, matcher=cache.matcher)
-        mixed[(spec,),] = MixCounter([[spec]], classes=CLASSES, matcher=cache.matcher)
         assert len(counters) <= 3
-        assert len(mixed) <= 3
 
 
 WANTED = (
@@ -224,3 +221,17 @@ def test_a_mixed_gang_of_two_roles_fills_the_nodes(size: int) -> None:
     """A launcher with one device and workers with two each."""
     world = asking(cluster(*["ssss"] * size), request(), *[request("two", count=2)] * (2 * size - 1))
     assert len(used(world.decide())) == 4 * size - 1
+
+
+@pytest.mark.parametrize(("devices", "is_evicted"), [("BBBBss", True), ("BBBsss", False)])
+def test_nothing_is_evicted_for_members_that_would_get_no_devices(devices: str, is_evicted: bool) -> None:
+    """Six devices are enough in number. Of each size there must be a multiple of two."""
+    same, world = [{"matchAttribute": "gpu.example.com/size"}], World()
+    world.nodes("a", 1, cpu=4)
+    sizes = ["big" if kind == "B" else "small" for kind in devices]
+    world.device_slice("a-0", *(device(f"d{index}", size=size) for index, size in enumerate(sizes)))
+    world.gang("low", 1, cpu=4, on=["a-0"])
+    wanted = [request(f"r{index}", count=2, tolerations=tolerations(index)) for index in range(3)]
+    asking(world, *wanted, constraints=same)
+    world.change("g", priority=5)
+    assert bool(world.decide().evicted()) is is_evicted

@@ -97,6 +97,28 @@ def test_a_gang_whose_pods_are_being_evicted_is_releasing() -> None:
     assert status(gang(BOUND, WAITING), GangReport(releasing=True)).phase == "Releasing"
 
 
+def test_a_preemption_is_shown_until_the_gang_starts_again() -> None:
+    evicted = GangReport(releasing=True, preempted="evicted for a")
+    found = status(gang(RUNNING, DELETING), evicted)
+    text = "evicted for a; the gang starts again when its pods exist and fit"
+    assert texts_of_preemption(found) == [text]
+    found = status_without_members(found, NO_REPORT, now_ms=NOW_MS)
+    assert texts_of_preemption(found) == [text]
+    found = status(gang(WAITING, WAITING), before=found)
+    assert texts_of_preemption(found) == [text]
+    assert texts_of_preemption(status(gang(BOUND, BOUND), before=found)) == []
+
+
+def test_a_preemption_is_shown_also_if_the_pods_are_gone_before_it_is_written() -> None:
+    before = status(gang(RUNNING, RUNNING))
+    found = status_without_members(before, GangReport(preempted="evicted for a"), now_ms=NOW_MS)
+    assert len(texts_of_preemption(found)) == 1
+
+
+def texts_of_preemption(found: PodGroupStatus) -> list[str]:
+    return [each.message for each in found.conditions if each.type == "Preempted"]
+
+
 def test_a_gang_that_lost_a_member_before_the_first_status_write_has_started() -> None:
     """Otherwise the next leader would treat it as never started, and release it."""
     lost = msgspec.structs.replace(gang(RUNNING, DELETING), started=True)
@@ -212,7 +234,7 @@ def test_a_gang_that_failed_before_it_was_complete_was_never_scheduled() -> None
 )
 def test_a_gang_without_pods_has_no_counts(before: str, after: str) -> None:
     old = PodGroupStatus(phase=before, counts=Counts(total=2, running=2), started_at=NOW)
-    empty = status_without_members(old, now_ms=NOW_MS)
+    empty = status_without_members(old, NO_REPORT, now_ms=NOW_MS)
     assert (empty.phase, empty.counts) == (after, Counts())
     assert (empty.started_at is None) == (after == "Pending")
 

@@ -33,6 +33,7 @@ pytestmark = pytest.mark.usefixtures("quiet")
 JOBS = "jobs.batch"
 TRAIN_JOBS = ResourceType("trainer.kubeflow.org", "v1alpha1", "trainjobs", "TrainJob", True, custom=True)
 OF_SET = ("train-a-0", "train-a-1", "train-b-0")
+POD_GROUPS = "podgroups.scheduling.phalanx.dev"
 TRAIN = Key(JOBS, "default", "train")
 SUSPENSIONS = Key("configmaps", "kube-system", "phalanx-suspensions")
 SETTINGS = WorldSettings(seed=1, replicas=1, checks=ALL_CHECKS)
@@ -128,13 +129,26 @@ def follow(world: World, chain: list[Key]) -> None:
     world.client.subscribe(chain[0].resource, copy)
 
 
+def all_events(world: World) -> list[Object]:
+    return [world.client.get(key) or {} for key in world.client.keys("events.events.k8s.io")]
+
+
+def about(event: Object) -> str:
+    return f"{event['regarding']['kind']} {event['regarding']['name']}"
+
+
 def events(world: World) -> list[str]:
-    all_events = [world.client.get(key) or {} for key in world.client.keys("events.events.k8s.io")]
     return [
-        f"{event['regarding']['kind']} {event['regarding']['name']}: {event['note']}"
-        for event in all_events
+        f"{about(event)}: {event['note']}"
+        for event in all_events(world)
         if event["action"] in ("Suspending", "Resuming")
     ]
+
+
+def notes(world: World, action: str) -> dict[str, str]:
+    """What events of objects other than pods say."""
+    found = [event for event in all_events(world) if event["action"] == action]
+    return {about(event): event["note"] for event in found if event["regarding"]["kind"] != "Pod"}
 
 
 def play(program: Callable[[World], Awaitable[None]], settings: WorldSettings = SETTINGS) -> None:
@@ -167,6 +181,46 @@ def test_a_job_whose_pods_are_deleted_fails() -> None:
         assert [each["reason"] for each in conditions if each["type"] == "Failed"] == ["BackoffLimitExceeded"]
 
     play(program, DELETING)
+
+
+def preempted(world: World) -> list[str]:
+    """Of the PodGroup."""
+    conditions = found(world, POD_GROUPS, "train")["status"]["conditions"]
+    return [each["message"] for each in conditions if each["type"] == "Preempted"]
+
+
+@pytest.mark.parametrize("settings", [SETTINGS, DELETING], ids=["suspended", "deleted"])
+def test_a_trace_of_the_eviction_is_left(settings: WorldSettings) -> None:
+    """On the PodGroup, also when its pods are gone, until it starts again, and on the Job."""
+
+    async def program(world: World) -> None:
+        await evicted(world, *of_group())
+        why = "evicted so that default/urgent of queue default can start: its priority 1000 is above 0 of"
+        assert preempted(world) == [f"{why} default/train; the gang starts again when its pods exist and fit"]
+        text = f"4 pods of it: {why} default/train"
+        told = {"PodGroup train": text, "Job train": text}
+        if settings is SETTINGS:
+            del told["Job train"]
+        assert notes(world, "Preempting") == told
+        if settings is SETTINGS:
+            await asyncio.sleep(60)
+            assert preempted(world) == []
+
+    play(program, settings)
+
+
+def test_the_trace_is_that_of_the_whole_gang() -> None:
+    """Surplus pods say it themselves."""
+
+    async def program(world: World) -> None:
+        group = manifests.pod_group("train", min_member=2)
+        await running_job(world, group, fragile_job(run_s=300, group="train"))
+        world.create([evictor(gpus=2)])
+        await asyncio.sleep(30)
+        assert (bound(world, "train"), bound(world, "urgent")) == (2, 1)
+        assert preempted(world) == []
+
+    play(program)
 
 
 @pytest.mark.parametrize("made", [of_job, of_label, of_group])

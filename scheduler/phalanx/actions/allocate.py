@@ -93,7 +93,7 @@ class _Attempts:
         }
         """Gangs with nominated capacity that have not been tried yet."""
         self.problems = ProblemBuilder(cycle.session, kept=cycle.class_tables)
-        self._placer = Placer(cycle.session, self.problems, is_noted=True)
+        self._placer = Placer(cycle.session, self.problems, self.outcome.lacking)
         self._trials = Placer(cycle.session, self.problems)
         self.reservations = Reservations(cycle.session, self.problems, cycle.answers)
         self._refusals = cycle.refusals()

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from phalanx.actions.demands.demand import Demand
 from phalanx.actions.limits import CYCLE_SEARCHES_MAX, CYCLE_SOLVES_MAX
-from phalanx.actions.problems.placement import DemandPlacement
+from phalanx.actions.problems.placement import DemandPlacement, Lacking
 from phalanx.actions.reservations.reservations import BlockingReservations, Reservation
 from phalanx.framework.statement import Statement
 from phalanx.model.gangs import Gang
@@ -57,6 +57,8 @@ class Outcome:
         """The reserved starts that gangs had before this cycle started them."""
         self.with_other_members: set[GangId] = set()
         """Gangs that started with other members or subgroups than the first ones."""
+        self.lacking: dict[GangId, Lacking] = {}
+        """Gangs whose solved placements were refused, and what their claims would not have got."""
         self.tried: set[GangId] = set()
         """Gangs of which some demand was solved."""
         self.solves: Counter[str] = Counter()

@@ -85,13 +85,12 @@ class _Explanations:
         gang, cause = failure.demand.gang, failure.demand.cause
         if failure.objection is not None:
             return Refusal(fingerprint="", verdict=verdict_of(gang, failure.objection))
-        for supply in self._session.supplies:
-            if gang.id in supply.declined:
-                objection = Objection(supply.reason, supply.declined[gang.id], supply.next_step)
-                return Refusal(fingerprint="", verdict=verdict_of(gang, objection))
-        if gang.id in self._session.devices.declined:
-            return Refusal(fingerprint="", verdict=verdict_of(gang, no_devices()))
-        if gang.id in self._session.devices.undivided:
+        lacking = self._outcome.lacking.get(gang.id)
+        if lacking is not None and not lacking.on_nodes:
+            supply = lacking.supply
+            objection = Objection(supply.reason, lacking.why, supply.next_step) if supply else no_devices()
+            return Refusal(fingerprint="", verdict=verdict_of(gang, objection))
+        if lacking is not None:
             return self._refusals.refuse(gang, cause, verdict_of(gang, no_division()), HelpedBy.CAPACITY)
         if failure.remembered is not None and failure.remembered.explained:
             return failure.remembered

@@ -11,7 +11,6 @@ from phalanx.model.devices.claims import ClaimSpec, DeviceClass
 from phalanx.model.devices.cluster import ClusterDevices, DeviceState
 from phalanx.model.devices.limits import DEVICE_COUNTERS_CACHE_MAX
 from phalanx.model.devices.matching import Matcher
-from phalanx.model.devices.mixed_slots import MixCounter
 from phalanx.model.devices.pools import Inventory
 from phalanx.model.devices.shared_pools import SharedPools
 from phalanx.model.devices.slots import SlotCounter
@@ -34,7 +33,6 @@ class DeviceCache:
         self._nodes = ExtendedNodes()
         self._classes: Mapping[str, DeviceClass] = {}
         self._counters: dict[tuple[ClaimSpec, ...], SlotCounter] = {}
-        self._mix_counters: dict[tuple[tuple[ClaimSpec, ...], ...], MixCounter] = {}
         self._state: tuple[ClusterDevices, DeviceState] | None = None
         self._shared: (
             tuple[tuple[Inventory, Mapping[str, DeviceClass], tuple[Node, ...]], SharedPools] | None
@@ -61,17 +59,6 @@ class DeviceCache:
 
     def counters(self, classes: Mapping[str, DeviceClass]) -> dict[tuple[ClaimSpec, ...], SlotCounter]:
         """The counters for these classes, by what they count."""
-        self._use(classes)
+        if classes is not self._classes or len(self._counters) > DEVICE_COUNTERS_CACHE_MAX:
+            self._classes, self._counters = classes, {}
         return self._counters
-
-    def mix_counters(
-        self, classes: Mapping[str, DeviceClass]
-    ) -> dict[tuple[tuple[ClaimSpec, ...], ...], MixCounter]:
-        """The counters of pods with different claims for these classes, by what they count."""
-        self._use(classes)
-        return self._mix_counters
-
-    def _use(self, classes: Mapping[str, DeviceClass]) -> None:
-        most = max(len(self._counters), len(self._mix_counters))
-        if classes is not self._classes or most > DEVICE_COUNTERS_CACHE_MAX:
-            self._classes, self._counters, self._mix_counters = classes, {}, {}

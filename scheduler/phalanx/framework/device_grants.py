@@ -9,10 +9,9 @@ from phalanx.framework.claiming_pods import ClaimingPods, Granted, devices_grant
 from phalanx.framework.device_needs import Need
 from phalanx.framework.shared_choices import devices_of
 from phalanx.model.devices.allocator import NodeDevices
-from phalanx.model.devices.claims import ClaimGrant, Request
+from phalanx.model.devices.claims import ClaimGrant
 from phalanx.model.devices.cluster import DeviceState, grants
 from phalanx.model.devices.limits import CLAIM_SEARCH_DEVICES_MAX
-from phalanx.model.devices.share_bounds import sole_request
 from phalanx.model.devices.shared_claims import of_one_node
 from phalanx.model.devices.uses import DeviceUse
 from phalanx.model.names import NodeName, PodUid
@@ -99,29 +98,11 @@ class DeviceGrants:
             places.setdefault(need, []).append(at)
         if len(places) < 2:
             return self._searched(wanted, taken, only_local=only_local)
-        place = self._place(wanted.node, taken, only_local=only_local)
-        order = self._packed(wanted, tuple(places.values()), place)
-        if order is not None:
-            packed = wanted.in_order(order)
-            return self._one_by_one(packed, taken, only_local=only_local) if order else None
         fewest = sorted(places, key=lambda need: (self._count(need, wanted.node), need.name))
         ordered = wanted.in_order([at for need in fewest for at in places[need]])
         return self._searched(wanted, taken, only_local=only_local) or self._searched(
             ordered, taken, only_local=only_local
         )
-
-    def _packed(
-        self, wanted: ClaimingPods, kinds: Sequence[Sequence[int]], place: NodeDevices
-    ) -> list[int] | None:
-        """The places of the pods in an order in which each can have the first device that suffices; empty if
-        they do not fit, and None if that is not known. `kinds`: places of pods that need the same."""
-        requests = [_sole_request_of(wanted, some[0]) for some in kinds]
-        counts = tuple(map(len, kinds))
-        found = self._state.packing(requests, counts, place) if None not in requests else None
-        if found is None:
-            return None
-        left = [iter(some) for some in kinds]
-        return [next(left[kind]) for kind in found.order(counts) or ()]
 
     def _searched(
         self, wanted: ClaimingPods, taken: frozenset[DeviceUse], *, only_local: bool
@@ -131,8 +112,3 @@ class DeviceGrants:
         return (
             None if answer.claims is None else granted_by_pod(wanted, grants(everything, answer, wanted.node))
         )
-
-
-def _sole_request_of(wanted: ClaimingPods, at: int) -> Request | None:
-    """The request of a pod that asks for one device; None for others."""
-    return sole_request([claim.spec for claim in wanted.claims[at] if claim.allocation is None])

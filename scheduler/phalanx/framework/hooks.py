@@ -17,10 +17,9 @@ from phalanx.framework.eviction_policy import QUESTIONS, EvictionPolicy, NoEvict
 from phalanx.framework.evictions import Beneficiary, PodEvictionLimit, QueueEvictionLimit
 from phalanx.framework.overriders import Overrider, Overriders
 from phalanx.framework.plugin import NEVER, GangOrder, Key, NodeFilter, Plugin, overrides
-from phalanx.framework.plugin_errors import LAST, PluginErrors
-from phalanx.framework.pod_view import DeclaredReads, PodView
+from phalanx.framework.pod_view import Declarations, DeclaredReads, PluginError, PodView
 from phalanx.framework.view import SessionView
-from phalanx.limits import AMOUNT_MAX
+from phalanx.limits import AMOUNT_MAX, PLUGIN_ERROR_CHARACTERS_MAX, PLUGIN_ERRORS_MAX
 from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.nodes import Node
@@ -30,6 +29,62 @@ from phalanx.model.reasons import Objection, Reason
 from phalanx.model.resources import PODS, Resources
 from phalanx.rules.budget import Budget
 from phalanx.rules.problem import Rule, RuleWords
+
+
+class _Last:
+    """Compares greater than every other value, whatever its type."""
+
+    def __lt__(self, other: object) -> bool:
+        return False
+
+    def __gt__(self, other: object) -> bool:
+        return self is not other
+
+    def __le__(self, other: object) -> bool:
+        return self is other
+
+    def __ge__(self, other: object) -> bool:
+        return True
+
+
+_LAST: Final = _Last()
+"""The key of a gang or queue whose plugin failed to give one."""
+
+
+class _PluginErrors:
+    """The first error of each plugin, hook and type, in the order in which they appeared."""
+
+    def __init__(self) -> None:
+        self._messages: dict[tuple[str, str, type[Exception]], str] = {}
+
+    @property
+    def messages(self) -> tuple[str, ...]:
+        """At most PLUGIN_ERRORS_MAX of them."""
+        return tuple(self._messages.values())
+
+    def record(self, plugin: Declarations, hook: str, error: Exception) -> str:
+        """Return the message of the first error of this plugin, hook and type.
+
+        Raises the error if it is a PluginError: a plugin that breaks the protocol must be changed.
+        """
+        if isinstance(error, PluginError):
+            raise error
+        key = (plugin.name, hook, type(error))
+        known = self._messages.get(key)
+        if known is None:
+            known = f"plugin {plugin.name} failed in {hook}: {_text_of(error)}"
+            if len(self._messages) < PLUGIN_ERRORS_MAX:
+                self._messages[key] = known
+        return known
+
+
+def _text_of(error: Exception) -> str:
+    try:
+        text = repr(error)
+    except Exception:
+        text = type(error).__name__
+    return text[:PLUGIN_ERROR_CHARACTERS_MAX]
+
 
 T = TypeVar("T")
 Entry = tuple[Plugin, SessionView]
@@ -82,7 +137,7 @@ class Hooks:
         self._overriders = overriders
         self._view = view
         self._without_time = without_time
-        self.errors = PluginErrors()
+        self.errors = _PluginErrors()
         self._entries: dict[tuple[str, ...], list[Entry]] = {}
         self._gang_orders: dict[GangId, GangOrder] = {}
         self._objections: dict[GangId, Objection | None] = {}
@@ -272,9 +327,9 @@ class Hooks:
         keys: list[Key] = []
         for plugin, view in self._queue_order:
             if overrides(type(plugin), "start_order"):
-                keys.append(self._ask(plugin, "start_order", LAST, queue, start, view))
+                keys.append(self._ask(plugin, "start_order", _LAST, queue, start, view))
             if overrides(type(plugin), "queue_order"):
-                keys.append(self._ask(plugin, "queue_order", LAST, queue, view))
+                keys.append(self._ask(plugin, "queue_order", _LAST, queue, view))
         return tuple(keys)
 
     # --- evictions ----------------------------------------------------------------------------------------
@@ -370,7 +425,7 @@ class Hooks:
         return total
 
 
-_LAST_GANG: Final = GangOrder(rank=LAST, key=LAST)
+_LAST_GANG: Final = GangOrder(rank=_LAST, key=_LAST)
 
 
 def _pods_of(gangs: Iterable[Gang]) -> frozenset[PodUid]:

@@ -1,9 +1,12 @@
 """The devices of one session: how many pods each node has devices for, and which devices they get."""
 
 from collections import Counter
-from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Container, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Final
+
+from msgspec import Struct
 
 from phalanx.framework.claim_users import claims_of_next
 from phalanx.framework.claiming_pods import (
@@ -21,7 +24,6 @@ from phalanx.framework.device_grants import DeviceGrants
 from phalanx.framework.device_needs import DeviceNeeds, Need
 from phalanx.framework.device_supply import DevicesNow, DeviceSupply, Wanted
 from phalanx.framework.member_claims import ClaimsOfMembers
-from phalanx.framework.mixed_devices import MixedDevices
 from phalanx.framework.shared_choices import (
     EVERYWHERE,
     PodCapacity,
@@ -29,7 +31,7 @@ from phalanx.framework.shared_choices import (
     devices_of,
 )
 from phalanx.framework.shared_devices import SharedDevices
-from phalanx.model.devices.allocator import Candidate, NodeDevices
+from phalanx.model.devices.allocator import Candidate
 from phalanx.model.devices.claims import (
     Allocation,
     Claim,
@@ -48,7 +50,7 @@ from phalanx.model.devices.special_claims import claim_on, spec_of
 from phalanx.model.devices.uses import DeviceUse
 from phalanx.model.extended_resources import SpecialClaim, special_claim, special_name
 from phalanx.model.gangs import Gang
-from phalanx.model.names import GangId, NodeName, PodUid
+from phalanx.model.names import NodeName, PodUid
 from phalanx.model.nodes import Node, NodeState
 from phalanx.model.pods import Assignments, Pod, PodClaim
 from phalanx.model.snapshot import Snapshot
@@ -61,6 +63,29 @@ NONE_TAKEN: Final = frozenset[DeviceUse]()
 _OTHER_NODES: Final = "the devices of its shared claims cannot be used from the node"
 _FIXED: Final = "the devices of its claims cannot be used from the node"
 _NO_SHARED: Final = "not enough free devices match its shared claims"
+
+
+class DeviceBounds(Struct, frozen=True, dict=True):
+    """What is assumed of nodes where it is not known which pods with different claims fit together.
+
+    By default all that is not known not to fit. `are_certain`: only what fits for certain. `parts`: on these
+    nodes at most so many pods, by the name of their need.
+    """
+
+    are_certain: bool = False
+    parts: tuple[tuple[NodeName, tuple[tuple[str, int], ...]], ...] = ()
+
+    def on(self, node: NodeName) -> Mapping[str, int] | None:
+        """How many pods the node takes at most, if that is bounded."""
+        return self._by_node.get(node)
+
+    @cached_property
+    def _by_node(self) -> Mapping[NodeName, Mapping[str, int]]:
+        return {name: dict(most) for name, most in self.parts}
+
+
+BOUNDS: Final = DeviceBounds()
+CERTAIN: Final = DeviceBounds(are_certain=True)
 
 
 class SessionDevices:
@@ -81,7 +106,8 @@ class SessionDevices:
         self._are_unallocated = devices.are_unallocated
         self._changes = changes
         self._counters = cache.counters(devices.classes)
-        self.mixed: Final = MixedDevices(self, self._state, cache.mix_counters(devices.classes))
+        self.bounds = BOUNDS
+        """What is assumed of nodes at present."""
         self._counted: dict[tuple[Need, NodeName], tuple[object, Slots]] = {}
         self._joint: dict[tuple[PlainKinds, NodeName], tuple[object, FreeDevices]] = {}
         self._all: tuple[tuple[object, ...], frozenset[DeviceUse]] = ((), NONE_TAKEN)
@@ -89,10 +115,6 @@ class SessionDevices:
         self._anywhere: dict[Need, tuple[ClaimSpec, ...]] = {}
         self._cache = cache
         self._bounds: dict[object, tuple[object, tuple[Budget, ...]]] = {}
-        self.declined: Final[set[GangId]] = set()
-        """Gangs whose solved placement was not made: their claims cannot all have devices there."""
-        self.undivided: Final[set[GangId]] = set()
-        """Gangs that might fit: it is only not known how to divide devices among members that differ."""
         moved = frozenset(pod for each in snapshot.memory.moves.values() for pod in each.pods)
         self.needs: Final = DeviceNeeds(
             devices, self._state, gangs, cache.matcher, cache.settled, snapshot.now, moved
@@ -126,7 +148,16 @@ class SessionDevices:
 
     def key(self, pods: Sequence[Pod]) -> Hashable:
         """Equal while the same is assumed of the devices of nodes, for such pods of a gang."""
-        return self.shared.key(pods), self.mixed.division
+        return self.shared.key(pods), self.bounds
+
+    @contextmanager
+    def assuming(self, bounds: DeviceBounds) -> Iterator[None]:
+        """Within this context, this is assumed of nodes."""
+        before, self.bounds = self.bounds, bounds
+        try:
+            yield
+        finally:
+            self.bounds = before
 
     def _taken_beside_shared(self, needs: Sequence[Need], node: Node) -> frozenset[DeviceUse]:
         """What the cycle has taken, and what is chosen for claims that are shared."""
@@ -135,11 +166,6 @@ class SessionDevices:
             need = next(each for each in needs if each.users == users)
             taken |= devices_of(tuple(self.shared.chosen(need).values()))
         return taken
-
-    def beside_shared(self, needs: Sequence[Need], node: Node) -> NodeDevices:
-        """The devices of the node without those that are chosen for claims that are shared."""
-        taken = self._taken_beside_shared(needs, node)
-        return self._state.on(node, besides=taken, without=self._freed(node.name))
 
     def why_none(self, need: Need, node: Node) -> str:
         """Why the node has no devices for a pod; empty if it has some."""

@@ -23,7 +23,7 @@ from phalanx.model.api.kinds import KINDS
 from phalanx.model.api.meta import ObjectMeta
 from phalanx.model.api.pod_groups import PodGroup, PodGroupStatus
 from phalanx.model.api.queues import Queue, QueueStatus
-from phalanx.model.conversion.conditions import merge_conditions
+from phalanx.model.conversion.conditions import PASSING_CONDITIONS, merge_conditions
 from phalanx.model.dialects.dialect import Dialect, StatusWrite
 from phalanx.model.names import PodUid
 from phalanx.model.pods import Pod, Scheduled
@@ -95,10 +95,7 @@ class StatusWriter:
         path = KINDS["Pod"].path(namespace=pod.namespace, name=pod.name, subresource="status")
         body = _encode({"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}})
 
-        async def write() -> None:
-            await self._client.patch(path, body, how=Patch.STRATEGIC, timeout=self._context.timeout())
-
-        self._writer.put(pod.uid, write, on_lost=lambda: self._forget(pod.uid))
+        self._put_strategic(pod.uid, path, body)
 
     def try_acquire(self, pod: PodUid) -> bool:
         """Drop the pending write about a pod that is to be bound; False while one is in flight."""
@@ -108,7 +105,9 @@ class StatusWriter:
         """Replace the status except `placement_epoch`. `group` is the object as last seen."""
         wanted = msgspec.structs.replace(
             status,
-            conditions=merge_conditions(group.status.conditions, status.conditions),
+            conditions=merge_conditions(
+                group.status.conditions, status.conditions, passing=PASSING_CONDITIONS
+            ),
             placement_epoch=group.status.placement_epoch,
         )
         if wanted == group.status and self._is_up_to_date(group.metadata):
@@ -137,10 +136,13 @@ class StatusWriter:
             base["resourceVersion"] = seen.resource_version
         body = _encode({"metadata": base, "status": write.fields})
 
-        async def send() -> None:
+        self._put_strategic(seen.uid, path, body)
+
+    def _put_strategic(self, uid: str, path: str, body: bytes) -> None:
+        async def write() -> None:
             await self._client.patch(path, body, how=Patch.STRATEGIC, timeout=self._context.timeout())
 
-        self._writer.put(seen.uid, send, on_lost=lambda: self._forget(seen.uid))
+        self._writer.put(uid, write, on_lost=lambda: self._forget(uid))
 
     def queue(self, queue: Queue, status: QueueStatus) -> None:
         """Replace the status. `queue` is the object as last seen."""

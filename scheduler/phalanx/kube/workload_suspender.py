@@ -204,9 +204,10 @@ class WorkloadSuspender:
         path = kind_of_workload(kind).path(namespace=suspension.namespace, name=suspension.name)
         await self._client.patch(path, _encode(body), how=Patch.MERGE, timeout=self._context.timeout())
 
-    def api_kind(self, suspension: Suspension) -> Kind:
-        """The kind of the workload as the API has it."""
-        return kind_of_workload(self._by_name[suspension.kind])
+    def kind_named(self, name: str) -> Kind | None:
+        """The kind of workloads of this name as the API has it."""
+        kind = self._by_name.get(name)
+        return kind_of_workload(kind) if kind is not None else None
 
     def _is_ours(self, suspension: Suspension, found: WorkloadObject) -> bool:
         is_suspended = _value_at(found, self._by_name[suspension.kind].suspended) is True

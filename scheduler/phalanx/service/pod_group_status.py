@@ -16,6 +16,7 @@ from phalanx.model.api.pod_groups import (
     PodGroupStatus,
     StartStatus,
 )
+from phalanx.model.conversion.conditions import FIELDS_IGNORED, PREEMPTED, RUN_TIME_EXCEEDED
 from phalanx.model.decisions import Placement
 from phalanx.model.dialects.dialect import ReportedGang
 from phalanx.model.gangs import Gang
@@ -28,12 +29,6 @@ _PENDING: Final = "Pending"
 SCHEDULED: Final = "Scheduled"
 """The condition that is True once minMember pods are bound."""
 
-FIELDS_IGNORED: Final = "FieldsIgnored"
-"""The condition that exists, and is True, while a field of the gang does not count as it is written."""
-
-RUN_TIME_EXCEEDED: Final = "RunTimeExceeded"
-"""The condition that exists, and is True, while the gang may soon be evicted for the start that it delays."""
-
 
 class GangReport(Struct, frozen=True):
     """What the last cycles decided about a gang."""
@@ -44,6 +39,8 @@ class GangReport(Struct, frozen=True):
     """Position among the waiting gangs of its queue."""
     releasing: bool = False
     """Whether its pods are being evicted."""
+    preempted: str = ""
+    """For whom all of it is evicted, and why."""
     late: LetIn | None = None
     """If it runs longer than its `runtime.max`, because of which it was placed before a reserved start."""
 
@@ -67,6 +64,7 @@ def status_of(gang: Gang, report: GangReport, *, before: PodGroupStatus, now_ms:
             _scheduled(gang, phase, verdict, started=started_at is not None, now_ms=now_ms),
             *_fields_ignored(gang, now_ms),
             *_run_time_exceeded(report.late, now_ms),
+            *(_preempted(report, before, now_ms) if phase in _WAITS else ()),
         ),
         reason=verdict.reason.value if verdict else None,
         message=verdict.message if verdict else None,
@@ -91,7 +89,7 @@ def reported_gang(gang: Gang, verdict: Verdict | None, *, now_ms: int) -> Report
     )
 
 
-def status_without_members(before: PodGroupStatus, *, now_ms: int) -> PodGroupStatus:
+def status_without_members(before: PodGroupStatus, report: GangReport, *, now_ms: int) -> PodGroupStatus:
     """Compute the status of a PodGroup without pods: a finished gang stays finished, any other is pending."""
     if before.phase in ("Finished", "Failed"):
         return msgspec.structs.replace(before, counts=Counts())
@@ -102,7 +100,8 @@ def status_without_members(before: PodGroupStatus, *, now_ms: int) -> PodGroupSt
         message="the gang has no pods",
         last_transition_time=format_time(now_ms),
     )
-    return PodGroupStatus(phase=_PENDING, counts=Counts(), conditions=(waits,))
+    conditions = (waits, *_preempted(report, before, now_ms))
+    return PodGroupStatus(phase=_PENDING, counts=Counts(), conditions=conditions)
 
 
 def _counts(members: tuple[Pod, ...]) -> Counts:
@@ -144,6 +143,9 @@ def _phase(gang: Gang, counts: Counts, *, started: bool, releasing: bool) -> str
     under_way = any(pod.holds_node and not pod.deleting for pod in gang.members)
     return "Scheduling" if under_way else _PENDING
 
+
+_WAITS: Final = (_PENDING, "Scheduling", "Releasing")
+"""The phases of a gang that has not started, or not again."""
 
 _DONE: Final[Mapping[str, str]] = {
     "Running": "minMember pods are bound",
@@ -198,6 +200,21 @@ def _run_time_exceeded(late: LetIn | None, now_ms: int) -> Iterator[Condition]:
             ),
             last_transition_time=format_time(now_ms),
         )
+
+
+def _preempted(report: GangReport, before: PodGroupStatus, now_ms: int) -> Iterator[Condition]:
+    """The condition stays until the gang starts again, also for the next leader."""
+    if report.preempted:
+        message = f"{report.preempted}; the gang starts again when its pods exist and fit"
+        yield Condition(
+            type=PREEMPTED,
+            status="True",
+            reason=PREEMPTED,
+            message=message_text(message, CONDITION_MESSAGE_MAX_BYTES),
+            last_transition_time=format_time(now_ms),
+        )
+    else:
+        yield from (each for each in before.conditions if each.type == PREEMPTED)
 
 
 def _full_text(verdict: Verdict) -> str:

@@ -6,7 +6,7 @@ gang is kept while the gang exists, so that it is not written twice.
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -184,10 +184,24 @@ class Reporter:
             if eviction.reason != EvictionReason.MEMBER_REPLACED:
                 self._reports[eviction.gang] = self._changed_report(eviction.gang, releasing=True)
             self._evicted(eviction)
+        self._take_preemptions(result.evictions)
         self._take_verdicts(result.verdicts)
         self._take_late_gangs(result.memory.let_in)
         self._queues = result.queues
         self._report_queues()
+
+    def _take_preemptions(self, evictions: Sequence[Evict]) -> None:
+        """Report for whom gangs are evicted that lose all their nodes."""
+        by_gang: dict[GangId, dict[PodUid, Evict]] = {}
+        for eviction in evictions:
+            if eviction.reason == EvictionReason.PREEMPTED:
+                by_gang.setdefault(eviction.gang, {})[eviction.pod] = eviction
+        for gang_id, evicted in by_gang.items():
+            gang = self._state.cache.gang(gang_id)
+            held = [pod for pod in gang.members if pod.holds_node and not pod.deleting] if gang else ()
+            if all(pod.uid in evicted for pod in held):
+                message = self._names.eviction_message(next(iter(evicted.values())))
+                self._set_report(gang_id, self._changed_report(gang_id, preempted=message))
 
     def _take_late_gangs(self, let_in: Mapping[GangId, LetIn]) -> None:
         """Report which gangs run longer than they may before a reserved start."""
@@ -302,21 +316,22 @@ class Reporter:
         for gang_id in self._state.take_changed():
             gang = self._state.cache.gang(gang_id)
             if gang is None:
-                self._reports.pop(gang_id, None)
+                report = self._reports.pop(gang_id, _NO_REPORT)
                 self._forget_verdict(gang_id)
                 self._pod_messages.forget(gang_id)
                 self._resize(gang_id, None, None)
-                self._report_without_members(gang_id)
+                self._report_without_members(gang_id, report)
             else:
                 self._report(gang, self._reports.get(gang_id, _NO_REPORT))
 
-    def _report_without_members(self, gang: GangId) -> None:
+    def _report_without_members(self, gang: GangId, report: GangReport) -> None:
         """Reset the status of a PodGroup whose pods are all gone, but its record."""
         group = self._state.objects.pod_group(gang)
         if group is not None:
             status = group.status
             if status.counts not in (None, Counts()):
-                status = pod_group_status.status_without_members(status, now_ms=self._clock.now_ms())
+                now_ms = self._clock.now_ms()
+                status = pod_group_status.status_without_members(status, report, now_ms=now_ms)
             status = self._records.in_status(gang, status, before=group.status)
             if status != group.status:
                 self._status.pod_group(group, status)

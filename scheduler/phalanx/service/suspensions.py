@@ -18,10 +18,11 @@ from phalanx.kube.events import PodEvents, PodRef
 from phalanx.kube.flow_control import Backoff, FairQueue
 from phalanx.kube.workload_suspender import SUSPENSIONS_MAX, Suspension, WorkloadSuspender
 from phalanx.kube.writing import WriteContext
+from phalanx.model.api.kinds import KINDS
 from phalanx.model.conversion.workload_members import Workload
 from phalanx.model.decisions import Evict
 from phalanx.model.gangs import Gang, GangKind
-from phalanx.model.names import PodUid
+from phalanx.model.names import API_GROUP, PodUid
 from phalanx.model.pods import Controller, Pod
 from phalanx.ports import OutcomeUnknown, RequestNotSent
 from phalanx.service.cluster_state import ClusterState
@@ -118,10 +119,35 @@ class Suspensions:
     def end(self, evictions: Sequence[Evict], done: Done) -> None:
         """Suspend the workload of these pods if that ends them and no others; `done` gets whether it does."""
         gang = self._state.cache.gang(evictions[0].gang)
-        if gang is None or not self.is_on:
+        if gang is None:
             done(False)
             return
-        self._queue.put(gang.namespace, partial(self._evict, gang, evictions, done))
+        self._report_on_group(gang, evictions)
+        if self.is_on:
+            self._queue.put(gang.namespace, partial(self._evict, gang, evictions, done))
+        else:
+            self._delete(gang, evictions, done)
+
+    def _report_on_group(self, gang: Gang, evictions: Sequence[Evict]) -> None:
+        if gang.kind is GangKind.POD_GROUP and gang.dialect == API_GROUP:
+            kind = KINDS["PodGroup"]
+            group = PodRef(gang.namespace, gang.name, gang.uid, kind.api_name, kind.api_version)
+            self._events.preempted(group, message=self._text(evictions))
+
+    def _delete(self, gang: Gang, evictions: Sequence[Evict], done: Done) -> None:
+        """Let the pods be deleted. Their controllers have an event, because those of the pods are lost."""
+        evicted = {eviction.pod for eviction in evictions}
+        controllers = {pod.controller for pod in gang.members if pod.uid in evicted}
+        for owner in controllers:
+            kind = self._suspender.kind_named(owner.workload) if owner is not None else None
+            if owner is not None and kind is not None:
+                reference = PodRef(gang.namespace, owner.name, owner.uid, kind.api_name, kind.api_version)
+                self._events.preempted(reference, message=self._text(evictions))
+        done(False)
+
+    def _text(self, evictions: Sequence[Evict]) -> str:
+        pods = "1 pod" if len(evictions) == 1 else f"{len(evictions)} pods"
+        return f"{pods} of it: {self._message(evictions[0])}"
 
     def _resume_ended(self) -> None:
         for uid, suspension in self._open.items():
@@ -145,18 +171,19 @@ class Suspensions:
     async def _evict(self, gang: Gang, evictions: Sequence[Evict], done: Done) -> None:
         suspension = await self._repeated(lambda: self._begin(gang, evictions))
         if suspension is None:
-            done(False)
+            self._delete(gang, evictions, done)
             return
         pods = sum(not pod.is_finished for pod in self._present(gang).members)
         is_suspended = await self._repeated(lambda: self._suspender.suspend(suspension, pods=pods))
         if not is_suspended:
             self._queue.put(gang.namespace, partial(self._resume, suspension))
-        else:
-            self._busy.discard(suspension.uid)
-            _log_of(suspension).info("workload suspended to evict its pods")
-            message = f"Suspended: {self._message(evictions[0])}. It is resumed when its pods end"
-            self._events.suspended(self._reference(suspension), message=message)
-        done(bool(is_suspended))
+            self._delete(gang, evictions, done)
+            return
+        self._busy.discard(suspension.uid)
+        _log_of(suspension).info("workload suspended to evict its pods")
+        message = f"Suspended: {self._message(evictions[0])}. It is resumed when its pods end"
+        self._events.suspended(self._reference(suspension), message=message)
+        done(True)
 
     async def _begin(self, gang: Gang, evictions: Sequence[Evict]) -> Suspension | None:
         """Open a suspension, or continue that of the last leader. Only the first attempt suspends."""
@@ -248,7 +275,8 @@ class Suspensions:
         self._queue.put_later(suspension.namespace, request, delay=max(_BACKOFF_LONGEST_S, least or 0.0))
 
     def _reference(self, suspension: Suspension) -> PodRef:
-        kind = self._suspender.api_kind(suspension)
+        kind = self._suspender.kind_named(suspension.kind)
+        assert kind is not None
         return PodRef(suspension.namespace, suspension.name, suspension.uid, kind.api_name, kind.api_version)
 
     def _new_backoff(self) -> Backoff:

@@ -121,7 +121,8 @@ def _kinds(needs: Iterable[Need]) -> PlainKinds | None:
     found = list(needs)
     if not found or any(need.extended is not None for need in found):
         return None
-    return plain_kinds([spec for need in found for spec in need.claims])
+    kinds = plain_kinds([spec for need in found for spec in need.claims])
+    return None if kinds is None or kinds.has_constraints else kinds
 
 
 def _difference(before: Sequence[int] | None, after: Sequence[int] | None) -> list[int]:

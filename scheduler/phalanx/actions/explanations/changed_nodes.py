@@ -110,7 +110,7 @@ def _classes(
     pods = [batch.pods[0] for batch in demand.batches]
     states = {each.changed.node.name: NodeState(each.changed.node, free=each.free) for each in nodes}
     rejected = [evaluate(states, (), session.hooks.node_filters(pod), ()).rejected for pod in pods]
-    projections = projections_for(session, pods, [len(batch.pods) for batch in demand.batches])
+    projections = projections_for(session, pods)
     most = [
         sum(role.request[index] * role.maximum for role in problem.roles)
         for index in range(len(problem.resources))

@@ -42,8 +42,8 @@ from phalanx.actions.limits import (
 from phalanx.actions.problems.device_choices import best_by_choice, sharing_of
 from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.framework.device_supply import is_about_devices
-from phalanx.framework.mixed_devices import SAFE
 from phalanx.framework.session import Session
+from phalanx.framework.session_devices import CERTAIN
 from phalanx.limits import EXPLANATION_DETERMINISTIC_LIMIT
 from phalanx.model.names import GangId
 from phalanx.model.reasons import Category, Reason
@@ -281,7 +281,7 @@ class Explainer:
         if facts is not None and is_alone and facts.most_proven and not estimated:
             known = LargestFit(facts.most, (), proven=True)
             return fitting_pods(demand, wanted, known, is_exact=True)
-        pair = self._problems.build(wanted, SAFE)
+        pair = self._problems.build(wanted, CERTAIN)
         problem = pair.empty if when_empty else pair.now
         core = replace(feasibility_problem(problem), roles=problem.roles)
         found = largest_fit(core, partial(self._answers.place, limits=_LIMITS))

@@ -25,8 +25,8 @@ from phalanx.actions.nodes.pod_capacity import Vector, capped, pods_that_fit, us
 from phalanx.actions.nodes.resource_projection import free_amounts, projections_for
 from phalanx.actions.problems.problem_builder import narrowed, roles_of
 from phalanx.framework.eligibility import Eligibility
-from phalanx.framework.mixed_devices import RELAXED, Division
 from phalanx.framework.session import Session
+from phalanx.framework.session_devices import BOUNDS, DeviceBounds
 from phalanx.model.names import NodeName
 from phalanx.model.resources import Resources
 from phalanx.model.supplies.known import requested
@@ -60,18 +60,18 @@ class ExplanationProblems:
         self._empty = empty
         self._fullness = Fullness(session)
 
-    def build(self, demand: Demand, division: Division = RELAXED) -> ProblemPair:
+    def build(self, demand: Demand, bounds: DeviceBounds = BOUNDS) -> ProblemPair:
         """The two problems of the demand, each with the rules that hold there.
 
-        `division`: by default, what is not known not to fit must not be called impossible.
+        `bounds`: by default, what is not known not to fit must not be called impossible.
         """
         empty_session = self._empty.session_for(demand.gang)
         now = constraints_of(self._session, demand.gang)
         empty = constraints_of(empty_session, demand.gang)
         pods = [batch.pods[0] for batch in demand.batches]
         most = [len(batch.pods) for batch in demand.batches]
-        with self._session.devices.mixed.dividing(division):
-            projections = projections_for(self._session, pods, most)
+        with self._session.devices.assuming(bounds):
+            projections = projections_for(self._session, pods)
         asked = requested(projections, pods)
         resources = asked_for(asked)
         requests = request_vectors(asked, resources)

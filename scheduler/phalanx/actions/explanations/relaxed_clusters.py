@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from phalanx.actions.demands.demand import Demand, has_affinity_terms
 from phalanx.actions.problems.capacity_holders import CapacityHolder
+from phalanx.actions.problems.placer import Placer
 from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.framework.device_changes import Places
 from phalanx.framework.lost_devices import held_by, united
@@ -28,8 +29,6 @@ from phalanx.model.resources import NONE, Resources, add, subtract, sum_of
 from phalanx.model.snapshot import PlacedPods
 from phalanx.model.supplies.known import pod_usage, total_usage
 from phalanx.rules.budget import Budget
-from phalanx.solver.answer import Placed
-from phalanx.solver.engine import place
 
 _Relaxed = tuple[Session, ProblemBuilder]
 
@@ -183,7 +182,7 @@ class RelaxedClusters:
         if not session.respected_nominations:
             return False
         with session.respecting_nominations(None):
-            return _fits(ProblemBuilder(session), demand)
+            return _fits(session, ProblemBuilder(session), demand)
 
     def session_with_all_nodes(self, demand: Demand) -> Session:
         """The empty cluster with all nodes available."""
@@ -229,9 +228,8 @@ class RelaxedClusters:
 def _fits_relaxed(relaxed: _Relaxed, demand: Demand) -> bool:
     session, problems = relaxed
     with session.respecting_nominations(demand.gang):
-        return _fits(problems, demand)
+        return _fits(session, problems, demand)
 
 
-def _fits(problems: ProblemBuilder, demand: Demand) -> bool:
-    answer = place(problems.build_problem(demand).problem)
-    return isinstance(answer, Placed) and sum(found.count for found in answer.assignments) == demand.count
+def _fits(session: Session, problems: ProblemBuilder, demand: Demand) -> bool:
+    return Placer(session, problems).place_whole(demand) is not None

@@ -18,6 +18,7 @@ from phalanx.actions.explanations.relaxed_clusters import EmptyCluster, StayingU
 from phalanx.actions.problems.capacity_holders import CapacityHolder
 from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.framework.session import Session
+from phalanx.framework.session_devices import CERTAIN
 from phalanx.framework.statement import Statement, Usage
 from phalanx.model.gangs import Gang
 from phalanx.model.names import NodeName, ShapeKey
@@ -64,10 +65,10 @@ class TrialProblems:
         self._when_empty: tuple[Session, ProblemBuilder] | None = None
 
     def build(self, change: Change) -> PlacementProblem:
-        """The problem after the change, without raises of limits."""
+        """The problem after the change, without raises of limits: only what fits for certain counts."""
         demand = change.demand
         session = self.session_for(change)
-        with session.statement() as statement:
+        with session.devices.assuming(CERTAIN), session.statement() as statement:
             _apply(statement, change)
             problem = self._builder_of(session).build_problem(demand).problem
             problem = with_changed_nodes(problem, demand, session, self._as_free(change.nodes, session))

@@ -153,7 +153,7 @@ class ClassTable:
         del self._session, self._free, self._node_order
 
     def _open(self, session: Session, class_spec: NodeClassSpec, node_order: NodeOrder) -> None:
-        projections = projections_for(session, class_spec.pods, class_spec.at_most)
+        projections = projections_for(session, class_spec.pods)
         asked = requested(projections, class_spec.pods)
         self.resources = asked_for(asked)
         self.requests = request_vectors(asked, self.resources)
@@ -483,5 +483,5 @@ def is_cacheable(session: Session, class_spec: NodeClassSpec) -> bool:
 
 def is_refreshable(session: Session, class_spec: NodeClassSpec) -> bool:
     """Whether nothing but labels, eligibility, costs and plain resources of nodes matters to a table."""
-    projections = projections_for(session, class_spec.pods, class_spec.at_most)
+    projections = projections_for(session, class_spec.pods)
     return class_spec.ties is Objective.PACK and not projections

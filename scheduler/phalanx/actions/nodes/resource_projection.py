@@ -11,11 +11,7 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import replace
 
 from phalanx.actions.nodes.charge_projection import charge_projection
-from phalanx.actions.nodes.device_projection import (
-    DeviceProjection,
-    device_projection,
-    keeps_devices_apart,
-)
+from phalanx.actions.nodes.device_projection import DeviceProjection, device_projection
 from phalanx.framework.session import Session
 from phalanx.model.names import NodeName
 from phalanx.model.pods import Pod
@@ -27,18 +23,17 @@ from phalanx.model.supplies.supply import Projection
 def is_safety(resource: str) -> bool:
     """Whether the amount keeps pods of several kinds apart that might fit together."""
     supply = supply_of(resource)
-    return keeps_devices_apart(resource) or (supply is not None and supply.is_safety(resource))
+    return supply is not None and supply.is_safety(resource)
 
 
 FreeAmounts = Callable[[NodeName], Resources]
 
 
-def projections_for(session: Session, pods: Sequence[Pod], most: Sequence[int]) -> tuple[Projection, ...]:
-    """The projections for these pods, one of each kind that is placed together. `most`: a node gets at most
-    so many of each."""
+def projections_for(session: Session, pods: Sequence[Pod]) -> tuple[Projection, ...]:
+    """The projections for these pods, one of each kind that is placed together."""
     shapes = [pod.shape for pod in pods]
     parts = [supply.project(shapes) for supply in session.facts.needed_supplies(shapes)]
-    others = device_projection(session, pods, most), charge_projection(pods)
+    others = device_projection(session, pods), charge_projection(pods)
     return (*session.projections(shapes), *parts, *[each for each in others if each is not None])
 
 

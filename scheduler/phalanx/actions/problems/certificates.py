@@ -8,7 +8,6 @@ from phalanx.actions.demands.demand import Demand
 from phalanx.actions.problems.joint_problem import solver_assignments
 from phalanx.actions.problems.placement import DemandPlacement
 from phalanx.actions.problems.problem_builder import ProblemBuilder
-from phalanx.framework.mixed_devices import RELAXED
 from phalanx.rules.problem import Assignment
 from phalanx.solver.answer import Placed
 from phalanx.solver.engine import place
@@ -37,8 +36,7 @@ def certified_elsewhere(problems: ProblemBuilder, demand: Demand, answer: Placed
 def _certified(problems: ProblemBuilder, demand: Demand, assignments: Sequence[Assignment]) -> Placed | None:
     """The assignments, with the bound of the present problem; None if nothing is found for that."""
     nodes = tuple(dict.fromkeys(each.node for each in assignments))
-    with problems.dividing(RELAXED):
-        problem = problems.build_problem(demand, listing=nodes).problem
+    problem = problems.build_problem(demand, listing=nodes).problem
     scorer, best = Scorer(problem), place(problem)
     if not isinstance(best, Placed):
         return None

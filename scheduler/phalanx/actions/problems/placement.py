@@ -75,6 +75,8 @@ class Lacking(Struct, frozen=True):
 
     supply: SessionSupply | None = None
     why: str = ""
+    on_nodes: bool = False
+    """Whether devices of single nodes do not suffice for pods that differ; else those of several nodes."""
 
 
 def lacking_of(session: Session, assignments: Assignments) -> Lacking | None:

@@ -1,25 +1,29 @@
 """Place one demand: choices of shared devices x problem x solve x take. All actions do it here, in one way.
 
 The problem bounds volumes and devices by amounts that add up. So an answer may place pods where their claims
-cannot all have some. Such an answer is refused, and the demand is solved again without one of its nodes, a
-bounded number of times. Whatever is placed then keeps the bound of the problem that has all nodes.
+cannot all have some. Such an answer is refused, and what was refused is cut off the problem, which is solved
+again, a bounded number of times: nodes that are short of devices get a part of their pods that has devices
+(`cuts`), or else one of the nodes is left out. Whatever is placed then has the bound of the problem without
+cuts. If nothing is placed, there may still be a placement: that no placement exists is said only where the
+problem without cuts has none.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from phalanx.actions.demands.demand import Demand
-from phalanx.actions.limits import DECLINED_NODES_MAX
+from phalanx.actions.limits import DECLINED_NODES_MAX, DEVICE_DIVISIONS_MAX
 from phalanx.actions.problems.certificates import certified_elsewhere
+from phalanx.actions.problems.cuts import Short, orders, parts_that_fit, short_of_devices
 from phalanx.actions.problems.device_choices import placed_by_choice
-from phalanx.actions.problems.divided_devices import placed_with_divided_devices
 from phalanx.actions.problems.placement import DemandPlacement, Lacking, lacking_of
 from phalanx.actions.problems.pod_assignment import assign_pods
 from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.framework.session import Session
+from phalanx.framework.session_devices import DeviceBounds
 from phalanx.model.names import GangId, NodeName
 from phalanx.model.pods import Assignments
 from phalanx.solver.answer import Placed
@@ -42,17 +46,27 @@ class Taken(Struct, frozen=True):
     @property
     def count(self) -> int:
         """How many pods are placed."""
-        return sum(each.count for each in self.answer.assignments)
+        return _count(self.answer)
+
+
+class _Refused(Struct, frozen=True):
+    """An answer with which claims lack volumes or devices. `short`: nodes that are short of devices."""
+
+    answer: Placed
+    lacking: Lacking
+    short: Short
 
 
 class Placer:
     """Places demands of one session."""
 
-    def __init__(self, session: Session, problems: ProblemBuilder, *, is_noted: bool = False) -> None:
-        """`is_noted`: the session notes why a demand is not placed, for its verdict."""
+    def __init__(
+        self, session: Session, problems: ProblemBuilder, notes: dict[GangId, Lacking] | None = None
+    ) -> None:
+        """`notes`: receives what answers lacked for gangs that are not placed."""
         self._session = session
         self._problems = problems
-        self._is_noted = is_noted
+        self._notes = notes
 
     def place(
         self, demand: Demand, solve: Solve | None = None, avoiding: frozenset[NodeName] = NOWHERE
@@ -62,14 +76,17 @@ class Placer:
         Without `solve`, the problem is solved as the session is then.
         """
         solve = solve or (lambda nodes: self._solve(demand, nodes))
-        found = self._tried(demand, solve, avoiding)
-        if not isinstance(found, _Refused):
-            return found
-        for node in found.nodes[:DECLINED_NODES_MAX]:
-            again = self._tried(demand, solve, avoiding | {node})
-            if isinstance(again, Taken):
-                return replace(again, is_restricted=True)
-        return None
+        first = self._tried(demand, solve, avoiding)
+        if first is None:
+            return None
+        if isinstance(first, Taken):
+            self._note(demand.gang.id, None)
+            return first
+        found = self._with_parts(demand, solve, avoiding, first) if first.short else None
+        found = found or self._elsewhere(demand, solve, avoiding, first)
+        is_less = found is not None and found.count < _count(first.answer) and first.short
+        self._note(demand.gang.id, first.lacking if found is None or is_less else None)
+        return replace(found, is_restricted=True) if found is not None else None
 
     def place_whole(self, demand: Demand, avoiding: frozenset[NodeName] = NOWHERE) -> Taken | None:
         """The placement of all pods of the demand."""
@@ -79,10 +96,7 @@ class Placer:
     def take(self, demand: Demand, answer: Placed) -> Taken | None:
         """The pods with their nodes; None if their claims cannot all have volumes and devices there."""
         assignments = assign_pods(self._session, demand, answer.assignments)
-        lacking = lacking_of(self._session, assignments)
-        if self._is_noted:
-            self._note(demand.gang.id, lacking)
-        return Taken(answer, assignments) if lacking is None else None
+        return None if lacking_of(self._session, assignments) is not None else Taken(answer, assignments)
 
     def certified(self, demand: Demand, taken: Taken) -> Taken:
         """The same with a bound on all placements that may be possible."""
@@ -97,39 +111,79 @@ class Placer:
         parts = self._problems.parts(demand, taken.assignments)
         return DemandPlacement(demand, taken.assignments, certificate, parts)
 
-    def _tried(
-        self, demand: Demand, solve: Solve, avoiding: frozenset[NodeName]
-    ) -> "Taken | _Refused | None":
-        divided = placed_with_divided_devices(
-            self._session,
-            demand,
-            lambda: placed_by_choice(self._session, demand, lambda: solve(avoiding), is_noted=self._is_noted),
-        )
-        if self._is_noted:
-            undivided = self._session.devices.undivided
-            (undivided.add if divided.may_fit else undivided.discard)(demand.gang.id)
-        if divided.answer is None:
+    def _with_parts(
+        self, demand: Demand, solve: Solve, avoiding: frozenset[NodeName], first: _Refused
+    ) -> Taken | None:
+        """The placement of most pods with which nodes that are short of devices keep a part of their pods."""
+        best: Taken | None = None
+        left = iter(range(DEVICE_DIVISIONS_MAX))
+        for names in orders(demand):
+            found = self._corrected(demand, solve, avoiding, first, names, left)
+            if found is not None and (best is None or found.count > best.count):
+                best = found
+            if best is not None and best.count == _count(first.answer):
+                return best
+        return self.take(demand, best.answer) if best is not None else None
+
+    def _corrected(
+        self,
+        demand: Demand,
+        solve: Solve,
+        avoiding: frozenset[NodeName],
+        refused: _Refused,
+        names: Sequence[str],
+        left: Iterator[int],
+    ) -> Taken | None:
+        """A placement with which no node is short of devices; None if none is found.
+
+        `names`: of needs, in the order in which their pods stay on such nodes. `left`: one for each try.
+        """
+        parts: dict[NodeName, tuple[tuple[str, int], ...]] = {}
+        for _ in left:
+            parts.update(parts_that_fit(self._session, demand, refused.short, names))
+            with self._session.devices.assuming(DeviceBounds(parts=tuple(sorted(parts.items())))):
+                found = self._tried(demand, solve, avoiding)
+            if not isinstance(found, _Refused):
+                return found
+            if not found.short:
+                return None
+            refused = found
+        return None
+
+    def _elsewhere(
+        self, demand: Demand, solve: Solve, avoiding: frozenset[NodeName], refused: _Refused
+    ) -> Taken | None:
+        """A placement without one of the nodes of the answer."""
+        nodes = dict.fromkeys(each.node for each in refused.answer.assignments)
+        for node in list(nodes)[:DECLINED_NODES_MAX]:
+            found = self._tried(demand, solve, avoiding | {node})
+            if isinstance(found, Taken):
+                return found
+        return None
+
+    def _tried(self, demand: Demand, solve: Solve, avoiding: frozenset[NodeName]) -> Taken | _Refused | None:
+        is_noted = self._notes is not None
+        answer = placed_by_choice(self._session, demand, lambda: solve(avoiding), is_noted=is_noted)
+        if answer is None:
             return None
-        taken = self.take(demand, divided.answer)
-        if taken is None:
-            return _Refused(list(dict.fromkeys(each.node for each in divided.answer.assignments)))
-        return replace(taken, is_restricted=divided.is_restricted)
+        assignments = assign_pods(self._session, demand, answer.assignments)
+        lacking = lacking_of(self._session, assignments)
+        if lacking is None:
+            return Taken(answer, assignments)
+        short = short_of_devices(self._session, assignments) if lacking.supply is None else ()
+        return _Refused(answer, replace(lacking, on_nodes=bool(short)), short)
 
     def _solve(self, demand: Demand, avoiding: frozenset[NodeName]) -> Placed | None:
         answer = place(self._problems.build_problem(demand, avoiding=avoiding).problem)
         return answer if isinstance(answer, Placed) else None
 
     def _note(self, gang: GangId, lacking: Lacking | None) -> None:
-        self._session.devices.declined.discard(gang)
-        for supply in self._session.supplies:
-            supply.declined.pop(gang, None)
-        if lacking is not None and lacking.supply is not None:
-            lacking.supply.declined[gang] = lacking.why
-        elif lacking is not None:
-            self._session.devices.declined.add(gang)
+        if self._notes is None:
+            return
+        self._notes.pop(gang, None)
+        if lacking is not None:
+            self._notes[gang] = lacking
 
 
-class _Refused(Struct, frozen=True):
-    """The nodes of an answer with which claims lack volumes or devices."""
-
-    nodes: list[NodeName]
+def _count(answer: Placed) -> int:
+    return sum(each.count for each in answer.assignments)

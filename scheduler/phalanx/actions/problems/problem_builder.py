@@ -1,7 +1,6 @@
 """Build the placement problem of a demand in the session as it is now."""
 
 from collections.abc import Hashable, Sequence
-from contextlib import AbstractContextManager
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -18,7 +17,6 @@ from phalanx.actions.nodes.node_classes import (
 )
 from phalanx.actions.nodes.node_order import NodeOrders, objective_of
 from phalanx.actions.nodes.pod_capacity import Vector
-from phalanx.framework.mixed_devices import Division
 from phalanx.framework.session import Session
 from phalanx.model.names import NodeName
 from phalanx.model.pods import Assignments, Pod
@@ -92,11 +90,6 @@ class ProblemBuilder:
         )
         return KeyedProblem(problem=problem, key=self._key(demand, class_spec))
 
-    def dividing(self, division: Division) -> AbstractContextManager[None]:
-        """Problems that are built within this context assume this of nodes where it is not known which pods
-        with claims to devices fit together."""
-        return self._session.devices.mixed.dividing(division)
-
     def key(self, demand: Demand, *, avoiding: frozenset[NodeName] = frozenset()) -> Hashable:
         """The key of the problem, without building it."""
         constraints = constraints_of(self._session, demand.gang)
@@ -140,7 +133,7 @@ class ProblemBuilder:
                 self._taken.append((class_spec, table))
             else:
                 table = ClassTable(self._session, class_spec, order)
-            if not class_spec.eligibility_versions and not self._session.devices.mixed.division.fixed:
+            if not class_spec.eligibility_versions and not self._session.devices.bounds.parts:
                 self._tables[class_spec.key] = table
         return table
 

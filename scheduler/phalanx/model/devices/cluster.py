@@ -29,8 +29,6 @@ from phalanx.model.devices.every_choice import Devices, EveryChoice, every_choic
 from phalanx.model.devices.joint_slots import FreeDevices, PlainKinds, free_for_any
 from phalanx.model.devices.limits import EXTENDED_SHARES_MAX, NODE_POOLS_CACHE_MAX
 from phalanx.model.devices.matching import Matcher
-from phalanx.model.devices.mixed_slots import MixCounter
-from phalanx.model.devices.packing import Packing, packing
 from phalanx.model.devices.pod_claims import Unresolved, allocate_for_pod, resolve
 from phalanx.model.devices.pools import DeviceId, Inventory, Pool, PoolId, Slice, TaintRule
 from phalanx.model.devices.shared_claims import Choice, Chooser, ClaimSet, joint_choices
@@ -293,13 +291,6 @@ class DeviceState:
         """For each set of these kinds, how many free devices match one of them; see there."""
         return free_for_any(place, kinds, classes=self._classes, matcher=self._matcher)
 
-    def packing(
-        self, requests: Sequence[Request | None], most: tuple[int, ...], place: NodeDevices
-    ) -> Packing | None:
-        """How pods fit that make one of these requests, for one device; see there."""
-        main = max(range(len(most)), key=most.__getitem__)
-        return packing(place, requests, most, main, classes=self._classes, matcher=self._matcher)
-
     def matching(self, requests: Sequence[Request], place: NodeDevices) -> list[Candidate]:
         """The devices that one of these requests may have, if they are free."""
         return [
@@ -315,7 +306,3 @@ class DeviceState:
     def slots(self, claims: Sequence[ClaimSpec]) -> SlotCounter:
         """Counts the members with these claims that fit on nodes."""
         return SlotCounter(claims, classes=self._classes, matcher=self._matcher)
-
-    def mixed_slots(self, kinds: Sequence[Sequence[ClaimSpec]]) -> MixCounter:
-        """Finds which pods with different claims fit on nodes together."""
-        return MixCounter(kinds, classes=self._classes, matcher=self._matcher)

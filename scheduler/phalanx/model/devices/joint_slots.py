@@ -1,10 +1,10 @@
 """How many pods with different claims fit on a node together: free devices by what the claims ask for.
 
-Claims are plain if they ask for fixed numbers of devices and have no constraints. Where two kinds of requests
-match the same free devices of a node, or none in common, plain claims fit exactly if, for each set of kinds,
-they ask for no more devices of these kinds together than are free that match one of the kinds (Hall's
-theorem). Then it does not matter either which pod is served first. So there is one amount per set of kinds,
-which adds up. On other nodes nothing is said.
+Claims are plain if they ask for fixed numbers of devices. For each set of kinds of requests, they can ask for
+no more devices of these kinds together than are free that match one of the kinds. So there is one amount per
+set of kinds, which adds up. Without constraints, and where two kinds of requests match the same free devices
+of a node, or none in common, plain claims fit exactly within these amounts (Hall's theorem). Then it does not
+matter either which pod is served first.
 
 A device that is allocated in shares is as many devices as it has shares of the largest kind. That is a lower
 bound of what fits. It does not matter there either which pod is served first: with fewer shares in use than
@@ -38,11 +38,12 @@ _NAME_BYTES: Final = 8
 class PlainKinds(Struct, frozen=True, gc=False):
     """The kinds of requests of plain claims, each as one request of it.
 
-    `is_single`: each of them asks for one device.
+    `is_single`: each of them asks for one device. `has_constraints`: some claims have constraints.
     """
 
     requests: tuple[Request, ...]
     is_single: bool = False
+    has_constraints: bool = False
 
     @property
     def sets(self) -> range:
@@ -78,11 +79,16 @@ def plain_kinds(specs: Sequence[ClaimSpec]) -> PlainKinds | None:
     found: dict[Kind, Request] = {}
     for spec in specs:
         for some in spec.requests:
-            if spec.constraints or len(some) != 1 or some[0].count == ALL_DEVICES or some[0].admin_access:
+            if len(some) != 1 or some[0].count == ALL_DEVICES or some[0].admin_access:
                 return None
             found.setdefault(_kind(some[0]), some[0])
     is_single = all(some[0].count == 1 for spec in specs for some in spec.requests)
-    return PlainKinds(tuple(found.values()), is_single) if len(found) <= DEVICE_KINDS_TOGETHER_MAX else None
+    has_constraints = any(spec.constraints for spec in specs)
+    return (
+        PlainKinds(tuple(found.values()), is_single, has_constraints)
+        if len(found) <= DEVICE_KINDS_TOGETHER_MAX
+        else None
+    )
 
 
 class FreeDevices(Struct, frozen=True, gc=False):
@@ -90,7 +96,7 @@ class FreeDevices(Struct, frozen=True, gc=False):
 
     least: tuple[int, ...] | None
     """So many fit, whichever of the kinds they are for; None where that is not known: kinds share some of
-    their devices, or devices share counters."""
+    their devices, devices share counters, or claims have constraints."""
     most: tuple[int, ...]
     """No more fit."""
     has_shares: bool = False
@@ -148,7 +154,9 @@ def free_for_any(
         sum(max((n for index, n in each.by_kind.items() if some >> index & 1), default=0) for each in usable)
         for some in kinds.sets
     )
-    return FreeDevices(_least(kinds, usable) if are_counted else None, most, has_shares)
+    return FreeDevices(
+        _least(kinds, usable) if are_counted and not kinds.has_constraints else None, most, has_shares
+    )
 
 
 def _least(kinds: PlainKinds, usable: Sequence[_Usable]) -> tuple[int, ...] | None:

@@ -41,7 +41,7 @@ NODE_POOLS_CACHE_MAX: Final = 1 << 15
 """Nodes whose pools are kept while no slice changes: some hundred bytes each."""
 
 DEVICE_COUNTERS_CACHE_MAX: Final = 1_000
-"""Kinds of members, and sets of kinds, whose counts are kept from cycle to cycle: gangs come with ever new
+"""Kinds of members whose counts are kept from cycle to cycle: gangs come with ever new
 claims."""
 
 DEVICE_SLOTS_CACHE_MAX: Final = 10_000
@@ -57,32 +57,6 @@ the solver."""
 DEVICE_KINDS_TOGETHER_MAX: Final = 4
 """Kinds of requests of pods that are placed together and counted exactly: each set of them is a resource of
 the solver."""
-
-MIXED_KINDS_MAX: Final = 8
-"""Kinds of pods of one gang whose combinations on a node are tried: their number grows with each kind."""
-
-MIXED_TRIED_MAX: Final = 256
-"""Combinations of pods that are tried for one kind of node: each is a search for all of their claims."""
-
-MIXED_NODES_MAX: Final = 32
-"""Kinds of nodes on which combinations of the pods of one gang are tried in a session: about 20 ms each. Of
-others it is known what fits if it follows from numbers of devices."""
-
-MIXED_ROWS_MAX: Final = 512
-"""Combinations of all kinds of pods but one on a node that are looked at."""
-
-PACKED_ROWS_MAX: Final = 1 << 14
-"""Combinations of all kinds of pods but one whose devices are counted exactly, if each pod asks for one
-device. For each device of a node an array of so many integers is kept meanwhile."""
-
-MIXED_RATIOS_MAX: Final = 4
-"""Kinds of nodes whose numbers of pods give weights to choose from."""
-
-MIXED_WEIGHT_MAX: Final = 1 << 16
-"""Weight of a pod in a bounded sum. Larger ones are left out or rounded, so that sums stay small integers."""
-
-MIXED_BOUNDS_MAX: Final = 4
-"""Weighted sums of pods that are bounded in one problem: each is a resource of the solver."""
 
 CEL_EXPRESSION_CHARACTERS_MAX: Final = 10 * 1024
 """Characters of a CEL expression: the limit of the API."""

@@ -21,7 +21,7 @@ from msgspec import Struct
 from phalanx.model.api import core
 from phalanx.model.decisions import Bind, Placement
 from phalanx.model.gangs import Gang
-from phalanx.model.names import GangId, NodeName, PodUid
+from phalanx.model.names import NodeName, PodUid
 from phalanx.model.nodes import Node, NodeState
 from phalanx.model.pods import Assignments, Device, Pod, PodShape
 from phalanx.model.reasons import Objection, Reason
@@ -215,10 +215,6 @@ class SessionSupply:
 
     next_step: str
     """What helps such a gang."""
-
-    def __init__(self) -> None:
-        self.declined: dict[GangId, str] = {}
-        """Gangs whose solved placement was not made, and why."""
 
     def with_needs(self, gang: Gang) -> Gang:
         """The gang with what its members need in their shapes."""

@@ -40,7 +40,6 @@ class OpenVolumes(SessionSupply):
     next_step = "Create more PersistentVolumes, or wait until other claims release some"
 
     def __init__(self, snapshot: Snapshot, nodes: Mapping[NodeName, NodeState], decided: Decided) -> None:
-        super().__init__()
         self._classes = VolumeClasses(snapshot)
         self.snapshot = snapshot
         self._nodes = nodes
