@@ -31,7 +31,7 @@ from phalanx.actions.explanations.exclusion_causes import AFFINITY, ANTI_AFFINIT
 from phalanx.actions.explanations.explanation_problems import ExplanationProblems, ProblemPair
 from phalanx.actions.explanations.fitting_pods import FittingPods, fitting_pods, with_any_members
 from phalanx.actions.explanations.relaxed_clusters import EmptyCluster, RelaxedClusters, StayingUsage
-from phalanx.actions.explanations.supply_diagnoses import scarce_supply
+from phalanx.actions.explanations.supply_diagnoses import above_supply, scarce_supply
 from phalanx.actions.explanations.trials import Change, TrialProblems, Trials
 from phalanx.actions.limits import (
     ADVICE_KINDS_MAX,
