@@ -11,6 +11,7 @@ from phalanx.model.names import NodeName
 from phalanx.model.resources import CPU, MEMORY
 from phalanx.model.snapshot import Level
 
+from phalanx_dashboard.copies import copied
 from phalanx_dashboard.facts import Facts
 from phalanx_dashboard.limits import GANGS_OF_DOMAIN_SHOWN
 
@@ -124,16 +125,10 @@ def _domains(tree: TopoView, facts: Facts) -> list[MapDomain]:
 
 
 def _domain(row: DomainRow, leaves: Sequence[Leaf]) -> MapDomain:
-    return MapDomain(
-        level=row.level,
-        name=row.name,
-        depth=row.depth,
+    return copied(
+        MapDomain,
+        row,
         node_count=row.nodes,
-        total=row.total,
-        unusable=row.unusable,
-        free=row.free,
-        free_whole_nodes=row.free_whole_nodes,
-        fragmentation=row.fragmentation,
         gangs=row.gangs[:GANGS_OF_DOMAIN_SHOWN],
         gang_count=len(row.gangs),
         nodes=tuple(leaves),
