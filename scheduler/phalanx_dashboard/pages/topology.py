@@ -13,7 +13,10 @@ from phalanx.model.snapshot import Level
 
 from phalanx_dashboard.copies import copied
 from phalanx_dashboard.facts import Facts
-from phalanx_dashboard.limits import GANGS_OF_DOMAIN_SHOWN
+
+_GANGS_OF_DOMAIN_SHOWN: Final = 5
+"""Gangs that the map names for a domain, those with most pods there first."""
+
 
 Levels = Sequence[Level]
 
@@ -129,7 +132,7 @@ def _domain(row: DomainRow, leaves: Sequence[Leaf]) -> MapDomain:
         MapDomain,
         row,
         node_count=row.nodes,
-        gangs=row.gangs[:GANGS_OF_DOMAIN_SHOWN],
+        gangs=row.gangs[:_GANGS_OF_DOMAIN_SHOWN],
         gang_count=len(row.gangs),
         nodes=tuple(leaves),
     )
