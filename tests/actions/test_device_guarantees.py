@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 from phalanx.actions.consolidation.movable_gangs import demand_of_recreated
-from phalanx.actions.nodes.shared_charges import shared_by
+from phalanx.actions.nodes.shared_charges import _claims_of
 from phalanx.cache.events import Applied, Assumed, Deleted
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.session import Session
@@ -241,10 +241,10 @@ def test_a_start_that_is_given_up_does_not_leave_its_claim_uncharged() -> None:
     [state] = session.nodes
     with session.statement() as trial:
         trial.hold_capacity(gang=first, assignments=[(state, first.members)])
-        assert shared_by(second, session) == {}
+        assert _claims_of(second, session) == {}
         used_there = {state: total_charges(first.members)}
         trial.assume_ended(queue=first.queue, used=used_there, booked=used_there, gone=first.members)
-        assert shared_by(second, session) == {GPU: 4}
+        assert list(_claims_of(second, session).values()) == [{GPU: 4}]
         trial.roll_back()
 
 

@@ -45,7 +45,7 @@ BINDING: Final[tuple[Mutant, ...]] = (
         name="binds without the pod's UID",
         issues=("kubernetes #28883",),
         module="phalanx.kube.client",
-        edits={"bind.namespace, bind.pod, annotations)": 'bind.namespace, "", annotations)'},
+        edits={'"uid": bind.pod}': '"uid": ""}'},
         caught_by=Drilled("views", "bind", most=1),
     ),
     Mutant(

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from phalanx.model.api.kinds import KINDS, OWN_KINDS
+from phalanx.model.api.kind import Watched
+from phalanx.model.api.kinds import KINDS
 
 from tests.deploy.installers import ALL_POLICIES, CHART, EVERYTHING, HELM, NAMESPACE, RELEASE, Helm, kustomize
 from tests.deploy.manifests import DEPLOY, REPOSITORY, Document
@@ -113,7 +114,7 @@ def test_the_dashboard_is_off_and_may_read_what_it_shows(helm: Helm) -> None:
         for resource in rule["resources"]
         for verb in rule["verbs"]
     }
-    read = {(kind.group, kind.plural, "list") for kind in KINDS.values() if kind.name not in OWN_KINDS}
+    read = {(kind.group, kind.plural, "list") for kind in KINDS.values() if kind.watched is not Watched.NEVER}
     assert read - allowed == set()
     assert {(group, what) for group, what, verb in allowed if verb != "list"} == {
         ("authentication.k8s.io", "tokenreviews"),

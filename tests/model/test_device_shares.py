@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from phalanx.model.api import devices as api
-from phalanx.model.conversion.capacity import read_consumable
+from phalanx.model.conversion.devices import read_consumable
 from phalanx.model.devices.capacity import CannotConsume, as_quantity, consumption
 from phalanx.model.devices.claims import devices_in_use
 from phalanx.model.devices.cluster import ClusterDevices, DeviceState, with_share_ids

@@ -17,8 +17,7 @@ from phalanx.framework.eviction_policy import QUESTIONS, EvictionPolicy, NoEvict
 from phalanx.framework.evictions import Beneficiary, PodEvictionLimit, QueueEvictionLimit
 from phalanx.framework.overriders import Overrider, Overriders
 from phalanx.framework.plugin import NEVER, GangOrder, Key, NodeFilter, Plugin, overrides
-from phalanx.framework.plugin_errors import LAST, PluginErrors
-from phalanx.framework.pod_view import DeclaredReads, PodView
+from phalanx.framework.pod_view import Declarations, DeclaredReads, PluginError, PodView
 from phalanx.framework.view import SessionView
 from phalanx.limits import AMOUNT_MAX
 from phalanx.model.gangs import Gang
@@ -30,6 +29,68 @@ from phalanx.model.reasons import Objection, Reason
 from phalanx.model.resources import PODS, Resources
 from phalanx.rules.budget import Budget
 from phalanx.rules.problem import Rule, RuleWords
+
+_PLUGIN_ERRORS_MAX: Final = 100
+"""Different errors of plugins that one cycle reports. A few are enough to find the mistake."""
+
+_PLUGIN_ERROR_CHARACTERS_MAX: Final = 200
+"""Characters of such an error that are reported: a message must fit into conditions and logs."""
+
+
+class _Last:
+    """Compares greater than every other value, whatever its type."""
+
+    def __lt__(self, other: object) -> bool:
+        return False
+
+    def __gt__(self, other: object) -> bool:
+        return self is not other
+
+    def __le__(self, other: object) -> bool:
+        return self is other
+
+    def __ge__(self, other: object) -> bool:
+        return True
+
+
+_LAST: Final = _Last()
+"""The key of a gang or queue whose plugin failed to give one."""
+
+
+class _PluginErrors:
+    """The first error of each plugin, hook and type, in the order in which they appeared."""
+
+    def __init__(self) -> None:
+        self._messages: dict[tuple[str, str, type[Exception]], str] = {}
+
+    @property
+    def messages(self) -> tuple[str, ...]:
+        """At most _PLUGIN_ERRORS_MAX of them."""
+        return tuple(self._messages.values())
+
+    def record(self, plugin: Declarations, hook: str, error: Exception) -> str:
+        """Return the message of the first error of this plugin, hook and type.
+
+        Raises the error if it is a PluginError: a plugin that breaks the protocol must be changed.
+        """
+        if isinstance(error, PluginError):
+            raise error
+        key = (plugin.name, hook, type(error))
+        known = self._messages.get(key)
+        if known is None:
+            known = f"plugin {plugin.name} failed in {hook}: {_text_of(error)}"
+            if len(self._messages) < _PLUGIN_ERRORS_MAX:
+                self._messages[key] = known
+        return known
+
+
+def _text_of(error: Exception) -> str:
+    try:
+        text = repr(error)
+    except Exception:
+        text = type(error).__name__
+    return text[:_PLUGIN_ERROR_CHARACTERS_MAX]
+
 
 T = TypeVar("T")
 Entry = tuple[Plugin, SessionView]
@@ -82,7 +143,7 @@ class Hooks:
         self._overriders = overriders
         self._view = view
         self._without_time = without_time
-        self.errors = PluginErrors()
+        self.errors = _PluginErrors()
         self._entries: dict[tuple[str, ...], list[Entry]] = {}
         self._gang_orders: dict[GangId, GangOrder] = {}
         self._objections: dict[GangId, Objection | None] = {}
@@ -272,9 +333,9 @@ class Hooks:
         keys: list[Key] = []
         for plugin, view in self._queue_order:
             if overrides(type(plugin), "start_order"):
-                keys.append(self._ask(plugin, "start_order", LAST, queue, start, view))
+                keys.append(self._ask(plugin, "start_order", _LAST, queue, start, view))
             if overrides(type(plugin), "queue_order"):
-                keys.append(self._ask(plugin, "queue_order", LAST, queue, view))
+                keys.append(self._ask(plugin, "queue_order", _LAST, queue, view))
         return tuple(keys)
 
     # --- evictions ----------------------------------------------------------------------------------------
@@ -370,7 +431,7 @@ class Hooks:
         return total
 
 
-_LAST_GANG: Final = GangOrder(rank=LAST, key=LAST)
+_LAST_GANG: Final = GangOrder(rank=_LAST, key=_LAST)
 
 
 def _pods_of(gangs: Iterable[Gang]) -> frozenset[PodUid]:

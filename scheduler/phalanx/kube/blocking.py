@@ -16,22 +16,14 @@ from zlib import MAX_WBITS, decompress
 
 import msgspec
 
-from phalanx.kube.decode import decode_leniently
+from phalanx.kube.decode import continue_token
 from phalanx.kube.errors import error_of
 from phalanx.kube.kubeconfig import Access
 from phalanx.limits import CONNECT_TIMEOUT_S, LIST_PAGE_OBJECTS, READ_TIMEOUT_S, WRITE_TIMEOUT_S
-from phalanx.model.api.meta import ListMeta
 from phalanx.ports import OutcomeUnknown, RequestNotSent, Response
 
 _GZIP: Final = 16 + MAX_WBITS
 _MERGE_PATCH: Final = "application/merge-patch+json"
-
-
-class _Page(msgspec.Struct, frozen=True):
-    metadata: ListMeta = ListMeta()
-
-
-_page_of: Final = msgspec.json.Decoder(_Page).decode
 
 
 class BlockingClient:
@@ -62,7 +54,7 @@ class BlockingClient:
         while True:
             body = self.get(path, asked)
             yield body
-            token = decode_leniently(_page_of, body).metadata.continue_token
+            token = continue_token(body)
             if not token:
                 return
             asked["continue"] = token

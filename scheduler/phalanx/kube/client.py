@@ -7,15 +7,14 @@ Nothing is retried here, because only the caller knows what a failure means.
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from enum import StrEnum
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
 import msgspec
 
-from phalanx.kube.decode import decode_leniently
+from phalanx.kube.decode import continue_token
 from phalanx.kube.errors import error_of
 from phalanx.limits import LIST_PAGE_OBJECTS, READ_TIMEOUT_S
-from phalanx.model.api.meta import ListMeta
 from phalanx.model.decisions import Bind
 from phalanx.ports import Response, Transport
 
@@ -30,26 +29,6 @@ class Patch(StrEnum):
 
     MERGE = "application/merge-patch+json"
     STRATEGIC = "application/strategic-merge-patch+json"
-
-
-class _ObjectName(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    name: str
-    namespace: str
-    uid: str
-    annotations: Mapping[str, str] = {}
-
-
-class _Target(msgspec.Struct, frozen=True, gc=False):
-    name: str
-    kind: str = "Node"
-    apiVersion: str = "v1"  # noqa: N815 a field of the API
-
-
-class _Binding(msgspec.Struct, frozen=True, gc=False):
-    metadata: _ObjectName
-    target: _Target
-    kind: str = "Binding"
-    apiVersion: str = "v1"  # noqa: N815 a field of the API
 
 
 class Client:
@@ -70,7 +49,7 @@ class Client:
             response = await self._transport.request("GET", path, query=query, timeout=READ_TIMEOUT_S)
             body = _checked(response).body
             yield body
-            token = decode_leniently(_decode_continue, body).metadata.continue_token
+            token = continue_token(body)
             if not token:
                 return
             query["continue"] = token
@@ -104,22 +83,13 @@ class Client:
 
         The API server writes the annotations on the pod together with the node.
         """
-        body = _encode(
-            _Binding(_ObjectName(bind.name, bind.namespace, bind.pod, annotations), _Target(bind.node))
-        )
+        metadata: dict[str, Any] = {"name": bind.name, "namespace": bind.namespace, "uid": bind.pod}
+        if annotations:
+            metadata["annotations"] = annotations
+        target = {"name": bind.node, "kind": "Node", "apiVersion": "v1"}
+        body = _encode({"metadata": metadata, "target": target, "kind": "Binding", "apiVersion": "v1"})
         path = f"/api/v1/namespaces/{quote(bind.namespace, safe='')}/pods/{quote(bind.name, safe='')}/binding"
-        response = await self._transport.request("POST", path, body=body, timeout=timeout)
-        if response.status >= 300:
-            raise error_of(response)
-
-
-class _Page(msgspec.Struct, frozen=True):
-    """The metadata of a list; decoding it skips the items."""
-
-    metadata: ListMeta = ListMeta()
-
-
-_decode_continue: Final = msgspec.json.Decoder(_Page).decode
+        _checked(await self._transport.request("POST", path, body=body, timeout=timeout))
 
 
 def _checked(response: Response) -> Response:

@@ -108,35 +108,23 @@ class Page(Struct, frozen=True):
     version: str
 
 
-class _RawList(ApiStruct, frozen=True):
+class _ListWithoutItems(ApiStruct, frozen=True):
     metadata: ListMeta = ListMeta()
+
+
+class _RawList(_ListWithoutItems, frozen=True):
     items: list[msgspec.Raw] | None = None
 
 
-class _ErrorEvent(ApiStruct, frozen=True):
-    object: Status
-
-
-class _BookmarkEvent(ApiStruct, frozen=True):
-    object: BookmarkObject
-
-
-class _PartialEvent(ApiStruct, frozen=True):
-    object: PartialObject
-
-
-class _WrittenEvent(ApiStruct, frozen=True):
-    object: _WrittenSpec
-
-
 _type_of: Final = msgspec.json.Decoder(WatchEventType).decode
-_bookmark_of: Final = msgspec.json.Decoder(_BookmarkEvent).decode
-_error_of: Final = msgspec.json.Decoder(_ErrorEvent).decode
-_partial_event_of: Final = msgspec.json.Decoder(_PartialEvent).decode
+_bookmark_of: Final = msgspec.json.Decoder(WatchEvent[BookmarkObject]).decode
+_error_of: Final = msgspec.json.Decoder(WatchEvent[Status]).decode
+_partial_event_of: Final = msgspec.json.Decoder(WatchEvent[PartialObject]).decode
 _partial_of: Final = msgspec.json.Decoder(PartialObject).decode
-_written_in_event: Final = msgspec.json.Decoder(_WrittenEvent).decode
+_written_in_event: Final = msgspec.json.Decoder(WatchEvent[_WrittenSpec]).decode
 _written_in_list: Final = msgspec.json.Decoder(ObjectList[_WrittenSpec]).decode
 _written_of: Final = msgspec.json.Decoder(_WrittenSpec).decode
+_list_without_items_of: Final = msgspec.json.Decoder(_ListWithoutItems).decode
 _raw_list_of: Final = msgspec.json.Decoder(_RawList).decode
 
 
@@ -229,6 +217,11 @@ class KindDecoder:
                 meta = _metadata_in(raw)
                 unreadable.append(Unreadable(meta.namespace, meta.name, meta.resource_version, str(error)))
         return Page(tuple(objects), tuple(unreadable), listed.metadata.resource_version)
+
+
+def continue_token(page: bytes) -> str:
+    """The token of the next page of a list; empty for the last one. Raises Undecodable."""
+    return decode_leniently(_list_without_items_of, page).metadata.continue_token
 
 
 def _spec_in_event(line: bytes) -> object:

@@ -95,10 +95,7 @@ class StatusWriter:
         path = KINDS["Pod"].path(namespace=pod.namespace, name=pod.name, subresource="status")
         body = _encode({"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}})
 
-        async def write() -> None:
-            await self._client.patch(path, body, how=Patch.STRATEGIC, timeout=self._context.timeout())
-
-        self._writer.put(pod.uid, write, on_lost=lambda: self._forget(pod.uid))
+        self._put_strategic(pod.uid, path, body)
 
     def try_acquire(self, pod: PodUid) -> bool:
         """Drop the pending write about a pod that is to be bound; False while one is in flight."""
@@ -139,10 +136,13 @@ class StatusWriter:
             base["resourceVersion"] = seen.resource_version
         body = _encode({"metadata": base, "status": write.fields})
 
-        async def send() -> None:
+        self._put_strategic(seen.uid, path, body)
+
+    def _put_strategic(self, uid: str, path: str, body: bytes) -> None:
+        async def write() -> None:
             await self._client.patch(path, body, how=Patch.STRATEGIC, timeout=self._context.timeout())
 
-        self._writer.put(seen.uid, send, on_lost=lambda: self._forget(seen.uid))
+        self._writer.put(uid, write, on_lost=lambda: self._forget(uid))
 
     def queue(self, queue: Queue, status: QueueStatus) -> None:
         """Replace the status. `queue` is the object as last seen."""

@@ -1,8 +1,11 @@
 """`phalanx why`: one screen about a gang."""
 
+from typing import Any
+
 import pytest
 
 from tests.cli.verbs.conftest import MESSAGE, World, ago, gpu_pod
+from tests.fake_objects import Manifest
 
 
 def event(name: str, pod: str, uid: str, *, reason: str, note: str, seconds: int, count: int = 1) -> dict:
@@ -98,3 +101,74 @@ async def test_without_the_right_to_read_events(tenants: World) -> None:
     done = await tenants.run("why", "large", "-n", "vision")
     assert done.code == 5
     assert done.err == "note: events are left out: you may not list them\n"
+
+
+# --- workloads without pods ---------------------------------------------------------------------------------
+
+FAILED = {
+    "type": "Failed",
+    "status": "True",
+    "reason": "BackoffLimitExceeded",
+    "message": "too often",
+}
+ANNOTATED = {"scheduling.phalanx.dev/suspended-by-eviction": "1"}
+
+
+def job(*, scheduler: str = "phalanx", status: Manifest | None = None, **fields: Any) -> Manifest:
+    spec = gpu_pod("x", space="vision")["spec"] | {"restartPolicy": "Never", "schedulerName": scheduler}
+    annotations = fields.pop("annotations", {})
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "gone", "namespace": "vision", "annotations": annotations},
+        "spec": {"template": {"spec": spec}, **fields},
+        "status": status or {},
+    }
+
+
+@pytest.mark.parametrize("target", ["job/gone", "jobs.batch/gone", "gone"])
+async def test_a_job_that_an_eviction_has_failed(tenants: World, target: str) -> None:
+    """Its pods are gone. The event on the Job says what happened."""
+    tenants.create(job(status={"conditions": [FAILED]}))
+    uid = tenants.send("GET", "/apis/batch/v1/namespaces/vision/jobs/gone", {})["metadata"]["uid"]
+    note = "16 pods of it: evicted so that vision/urgent can start"
+    evicted = event("e9", "gone", uid, reason="Preempted", note=note, seconds=60)
+    tenants.create(evicted | {"regarding": evicted["regarding"] | {"kind": "Job"}})
+    done = await tenants.run("why", target, "-n", "vision")
+    assert done.code == 5
+    assert done.out.startswith("Job vision/gone  Failed")
+    text = " ".join(done.out.split())
+    assert "BackoffLimitExceeded the Job has failed: too often" in text
+    assert "Create it again: its controller makes no more pods for this one" in text
+    assert f"Preempted: {note}" in text
+
+
+@pytest.mark.parametrize(
+    ("made", "state", "message"),
+    [
+        (job(suspend=True, annotations=ANNOTATED), "Releasing", "the Job is suspended to evict its pods"),
+        (job(suspend=True), "Waiting", "the Job is suspended"),
+        (job(), "Waiting", "the Job has no pods"),
+        (job(status={"conditions": [{**FAILED, "type": "Complete"}]}), "Finished", "the Job has succeeded"),
+    ],
+)
+async def test_a_job_that_has_no_pods(tenants: World, made: Manifest, state: str, message: str) -> None:
+    tenants.create(made)
+    gang = (await tenants.json("why", "job/gone", "-n", "vision"))["gang"]
+    assert (gang["state"], gang["message"]) == (state, message)
+
+
+async def test_a_job_of_another_scheduler_is_no_gang(tenants: World) -> None:
+    tenants.create(job(scheduler="default-scheduler", suspend=True))
+    tenants.create(
+        job(scheduler="other", suspend=True) | {"metadata": {"name": "theirs", "namespace": "vision"}}
+    )
+    assert (await tenants.run("why", "job/theirs", "-n", "vision")).code == 4
+
+
+async def test_the_history_has_the_events_of_the_controller(tenants: World) -> None:
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "large-job", "uid": "u1", "controller": True}
+    tenants.create(gpu_pod("large-2", space="vision", group="large", ownerReferences=[owner]))
+    tenants.create(event("e8", "large-job", "u1", reason="Resumed", note="after an eviction", seconds=60))
+    view = await tenants.json("why", "large", "-n", "vision")
+    assert [each["what"] for each in view["history"]] == ["Resumed"]

@@ -4,14 +4,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from phalanx.actions.backlog.oversized import objection_to_oversized, oversized_resource
+from phalanx.actions import formatting
 from phalanx.actions.backlog.selection import Selection
 from phalanx.framework.retry import RetryInputs
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import Memory, Refusal, RetryKeys
 from phalanx.model.names import GangId, QueueName
-from phalanx.model.reasons import Objection
+from phalanx.model.pods import Pod
+from phalanx.model.reasons import Objection, Reason
+from phalanx.model.resources import Resources
 from phalanx.model.snapshot import Snapshot
+from phalanx.model.supplies.known import requests_parts
 
 
 class Objected(Struct, frozen=True):
@@ -115,10 +118,10 @@ class Backlog:
         if selection is None or not selection.backlog.is_long:
             return None
         largest = self.inputs.largest_allocatable
-        resource = oversized_resource(gang, largest)
+        resource = _oversized_resource(gang, largest)
         if not resource:
             return None
-        objection = objection_to_oversized(gang, resource, largest)
+        objection = _objection_to_oversized(gang, resource, largest)
         self.objected(gang, objection, lasts=True, resource=resource)
         return objection
 
@@ -140,3 +143,35 @@ def _is_of(gang: Gang, controllers: set[str]) -> bool:
     """Whether it is a pod that a controller has created, perhaps instead of a pod that is moved."""
     owner = gang.members[0].controller
     return owner is not None and owner.uid in controllers
+
+
+def _oversized_resource(gang: Gang, largest: Resources) -> str:
+    """A resource of which too few members request no more than some node has; empty if there is none.
+
+    `largest`: the largest allocatable amounts of a node. Devices come first.
+    """
+    if gang.reserves or len(gang.members) < gang.min_member:
+        return ""
+    exceeded = [_exceeded(pod, largest) for pod in gang.members]
+    if sum(1 for name in exceeded if not name) >= gang.min_member:
+        return ""
+    return next(name for name in exceeded if name)
+
+
+def _objection_to_oversized(gang: Gang, resource: str, largest: Resources) -> Objection:
+    """The objection to a gang because of this resource."""
+    asked = max(pod.shape.requests.get(resource, 0) for pod in gang.members)
+    most = formatting.amount(resource, largest.get(resource, 0))
+    return Objection(
+        reason=Reason.ABOVE_CLUSTER_CAPACITY,
+        message=f"a pod requests {formatting.amount(resource, asked)}, but the largest node has {most}",
+        next_step="Request less per pod, or add larger nodes",
+    )
+
+
+def _exceeded(pod: Pod, largest: Mapping[str, int]) -> str:
+    requests = pod.shape.requests
+    if requests_parts(requests):
+        return ""
+    names = [name for name, amount in requests.items() if amount > largest.get(name, 0)]
+    return min(names, key=lambda name: ("/" not in name, name), default="")

@@ -3,11 +3,14 @@
 Everything follows from the snapshot and its memory.
 """
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterable, Mapping
 from functools import cached_property, partial
+from itertools import compress, count, islice
+from operator import is_not
+from typing import TypeVar
 
 from phalanx.actions.backlog.backlog import Backlog, named_in
-from phalanx.actions.backlog.differences import differences
 from phalanx.actions.backlog.equal_gangs import IDENTITY_LABELS, class_key_of
 from phalanx.actions.backlog.queue_backlog import QueueBacklog
 from phalanx.actions.backlog.selection import Selection, bounds_of
@@ -117,7 +120,7 @@ class Backlogs:
     def _follow(self, snapshot: Snapshot) -> None:
         """Note which gangs came, changed or went since the last cycle."""
         before, self._gangs = self._gangs, snapshot.gangs
-        old, new = differences(before, self._gangs) if before is not self._gangs else ({}, {})
+        old, new = _differences(before, self._gangs) if before is not self._gangs else ({}, {})
         for gang in old.values():
             if gang.is_untouched:
                 self._queues[gang.queue].remove(gang.id)
@@ -185,3 +188,28 @@ def _admits_by_value(name: QueueName, tree: QueueTree) -> bool:
 
 def _basis(inputs: RetryInputs, queue: QueueName, memory: Memory, helped_by: HelpedBy, resource: str) -> str:
     return inputs.basis(queue, helped_by, resource, memory.retry_keys)
+
+
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+
+
+def _differences(before: Mapping[_K, _V], after: Mapping[_K, _V]) -> tuple[dict[_K, _V], dict[_K, _V]]:
+    """The entries that are gone or replaced, and those that are new. Values are compared by identity.
+
+    Equal values at the begin and at the end of both mappings are skipped fast, as sorted mappings have them
+    after few changes.
+    """
+    most = min(len(before), len(after))
+    first = min(_common(before.values(), after.values()), most)
+    ends = reversed(list(before.values())), reversed(list(after.values()))
+    last = min(_common(*ends), most - first)
+    keys = islice(after, first, len(after) - last)
+    changed = {key: after[key] for key in keys if before.get(key) is not after[key]}
+    gone = {key: before[key] for key in islice(before, first, len(before) - last) if key not in after}
+    return {**gone, **{key: before[key] for key in changed if key in before}}, changed
+
+
+def _common(left: Iterable[_V], right: Iterable[_V]) -> int:
+    """The number of equal values at the begin; many if all are equal."""
+    return next(compress(count(), map(is_not, left, right)), sys.maxsize)

@@ -45,12 +45,8 @@ class _Counted(Struct, frozen=True):
     """For other claims; negative where it counts one twice."""
 
 
-def shared_by(gang: Gang, session: Session) -> Resources:
-    """The devices of claims that waiting members share and that the queue is not charged for yet."""
-    return sum_of(_claims_of(gang, session).values())
-
-
 def _claims_of(gang: Gang, session: Session) -> dict[str, Resources]:
+    """The devices of claims that waiting members share and that the queue is not charged for yet."""
     if not gang.claims_devices:
         return {}
     waiting = [pod for pod in gang.members if pod.is_waiting and not pod.gated]

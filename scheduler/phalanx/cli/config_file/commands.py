@@ -1,15 +1,19 @@
 """The commands `phalanx config check|show|explain|schema`."""
 
+import re
 import sys
+from collections.abc import Iterable, Iterator, Sequence
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from textwrap import fill
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 import yaml
 from cyclopts import App, Parameter
 
 from phalanx.cli.config_file.check import check as check_text
-from phalanx.cli.config_file.keys import all_keys
+from phalanx.cli.config_file.keys import Key, all_keys
 from phalanx.cli.configuration import read_config, read_text
 from phalanx.cli.exits import BadInput, Exit
 from phalanx.framework.config import ConfigError, PluginConfig, SchedulerConfig
@@ -71,9 +75,8 @@ def explain(key: str = "") -> int:
         The key, such as retry.nominationMinutes, plugins[].name or plugins[drf]; default: the keys of the
         top level.
     """
-    from phalanx.cli.config_file.explain import explanation
 
-    print(explanation(key, list(all_keys(_usable_plugins()))))
+    print(_explanation(key, list(all_keys(_usable_plugins()))))
     return Exit.OK
 
 
@@ -114,3 +117,69 @@ def _plugin(entry: PluginConfig) -> dict[str, Any]:
     arguments = plugin_arguments(entry) if entry.enabled else entry.arguments
     shown = msgspec.to_builtins(arguments)
     return {"name": entry.name, "enabled": entry.enabled} | ({"arguments": shown} if shown else {})
+
+
+_WIDTH: Final = 100
+_INDENT: Final = "    "
+_SIMILAR_MAX: Final = 3
+_UNITS: Final = {
+    "Milliseconds": "milliseconds",
+    "Seconds": "seconds",
+    "Minutes": "minutes",
+    "Percent": "percent",
+}
+
+
+def _explanation(path: str, keys: Sequence[Key]) -> str:
+    """The documentation of a key; of all keys of the top level for an empty path. Raises BadInput."""
+    if not path:
+        return "\n".join(_list(key for key in keys if re.fullmatch(r"\w+", key.path)))
+    wanted = _plain(path)
+    found = next((key for key in keys if _plain(key.path) == wanted), None)
+    if found is None:
+        raise BadInput(f"KEY: expected a key of the configuration file, found {path}{_similar(path, keys)}")
+    below = [key for key in keys if key.path.startswith((f"{found.path}.", f"{found.path}["))]
+    return "\n".join([*_head(found), "", _paragraphs(found), *_below(below)])
+
+
+def _head(key: Key) -> Iterator[str]:
+    yield f"KEY:      {key.path}"
+    yield f"TYPE:     {key.type}"
+    if key.is_required:
+        yield "DEFAULT:  none, this key is required"
+    elif key.default is not None:
+        unit = next((unit for end, unit in _UNITS.items() if key.path.endswith(end)), "")
+        yield f"DEFAULT:  {key.default} {unit if key.default != 'null' else ''}".rstrip()
+
+
+def _paragraphs(key: Key) -> str:
+    """The meaning: a docstring of a plugin has lines and paragraphs of its own."""
+    return key.meaning if "\n" in key.meaning else fill(key.meaning, _WIDTH)
+
+
+def _below(keys: Iterable[Key]) -> Iterator[str]:
+    lines = list(_list(keys))
+    if lines:
+        yield ""
+        yield "KEYS:"
+        yield from lines
+
+
+def _list(keys: Iterable[Key]) -> Iterator[str]:
+    for key in keys:
+        yield f"{key.path}  <{key.type}>"
+        yield fill(_first_paragraph(key), _WIDTH, initial_indent=_INDENT, subsequent_indent=_INDENT)
+
+
+def _first_paragraph(key: Key) -> str:
+    return key.meaning.partition("\n\n")[0]
+
+
+def _plain(path: str) -> str:
+    """The path without brackets: `plugins.drf.arguments` is as good as `plugins[drf].arguments`."""
+    return re.sub(r"\[([^\]]+)\]", r".\1", path).replace("[]", "").strip(".")
+
+
+def _similar(path: str, keys: Iterable[Key]) -> str:
+    similar = get_close_matches(path, [key.path for key in keys], n=_SIMILAR_MAX)
+    return f"; similar are {', '.join(similar)}" if similar else "; `phalanx config explain` lists the keys"

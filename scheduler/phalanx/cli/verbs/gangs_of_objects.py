@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from phalanx.cache.cache import Cache
-from phalanx.cli.verbs.limits import OWNER_ROUNDS_MAX
 from phalanx.cli.verbs.listed import Listed
 from phalanx.model.api.kinds import KINDS
 from phalanx.model.dialects.known import WITH_OBJECTS
@@ -15,6 +14,10 @@ from phalanx.model.events import NotListed, Relisted
 from phalanx.model.memory import Memory
 from phalanx.model.names import API_GROUP
 from phalanx.model.snapshot import Snapshot
+
+_OWNER_ROUNDS_MAX: Final = 4
+"""Times that the owners of what was read last are read: pods, Jobs, JobSets, TrainJobs."""
+
 
 _MISSING: Final = "missing:"
 
@@ -29,7 +32,7 @@ def snapshot_of(
     """The snapshot of what was found. The kinds that `read_more` reads are added to `found`."""
     cache = Cache(scheduler_name=scheduler_name)
     _feed(cache, found.values())
-    for _ in range(OWNER_ROUNDS_MAX):
+    for _ in range(_OWNER_ROUNDS_MAX):
         needed = [kind for kind in _needed(cache) if kind not in found]
         if not needed:
             break

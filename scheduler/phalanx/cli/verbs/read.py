@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Final
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from phalanx.cli.verbs.limits import READ_THREADS
 from phalanx.cli.verbs.listed import Listed
 from phalanx.cli.verbs.seen import Seen
 from phalanx.kube.blocking import BlockingClient
@@ -18,6 +18,9 @@ from phalanx.model.api.kind import Kind
 from phalanx.model.api.kinds import KINDS
 from phalanx.model.api.meta import KubeObject
 from phalanx.model.stored_records import RECORDS_NAME
+
+_READ_THREADS: Final = 8
+"""Kinds that are listed at the same time. Some are waited for while another one is decoded."""
 
 
 class Wanted(Struct, frozen=True, kw_only=True):
@@ -82,7 +85,7 @@ def with_records(client: BlockingClient, seen: Seen, *, namespace: str) -> Seen:
 
 
 def _list_all(client: BlockingClient, wanted: Wanted, kinds: Iterable[str]) -> dict[str, Listed]:
-    with ThreadPoolExecutor(READ_THREADS) as threads:
+    with ThreadPoolExecutor(_READ_THREADS) as threads:
         try:
             answers = threads.map(lambda name: _list(client, wanted, KINDS[name]), kinds)
             return {each.kind: each for each in answers}

@@ -1,7 +1,9 @@
 """`phalanx why`: one screen about a gang: state, reason, what would help, place, start, history."""
 
 from collections.abc import Iterator
+from typing import Final
 
+from msgspec.json import Decoder
 from msgspec.structs import replace
 
 from phalanx.cli.exits import BadInput, Exit
@@ -16,8 +18,13 @@ from phalanx.cli.verbs.seen import Seen
 from phalanx.cli.verbs.views.find import Ambiguous, find_gang
 from phalanx.cli.verbs.views.gangs import GangRow, State, gang_entries, seconds_since
 from phalanx.cli.verbs.views.why import WhyView, why_view
+from phalanx.cli.verbs.views.without_pods import kinds_of, why_without_pods
 from phalanx.kube.blocking import BlockingClient
+from phalanx.kube.decode import Undecodable, decode_leniently
+from phalanx.kube.errors import ApiError
+from phalanx.model.api.kinds import kind_of_workload
 from phalanx.model.api.pod_groups import CertificateStatus, StartStatus
+from phalanx.model.api.workloads import WorkloadObject
 
 
 def why(target: str, /, *, options: ViewOptions | None = None) -> int:
@@ -33,10 +40,12 @@ def why(target: str, /, *, options: ViewOptions | None = None) -> int:
     """
     options = options or ViewOptions()
     events: list[Event] = []
+    clients: list[BlockingClient] = []
 
     def with_events(client: BlockingClient, seen: Seen) -> Seen:
         found = read_events(client, namespace=seen.namespace, scheduler_name=options.scheduler_name)
         events[:] = found or ()
+        clients[:] = [client]
         return seen if found is not None else replace(seen, notes=(*seen.notes, FORBIDDEN))
 
     def view(seen: Seen) -> WhyView:
@@ -45,6 +54,9 @@ def why(target: str, /, *, options: ViewOptions | None = None) -> int:
             found = find_gang(entries, target)
         except Ambiguous as error:
             raise BadInput(f"why: {error}") from error
+        if found is None and seen.namespace:
+            for view in _without_pods(clients[0], seen.namespace, target, events, options.scheduler_name):
+                return view
         if found is None:
             place = f" in namespace {seen.namespace}" if seen.namespace else ""
             raise NotFound(f"no gang of {target}{place}: it has no pods, or you may not read them")
@@ -62,6 +74,24 @@ def why(target: str, /, *, options: ViewOptions | None = None) -> int:
         enrich=with_events,
     )
     return ask(options, question)
+
+
+def _without_pods(
+    client: BlockingClient, namespace: str, target: str, events: list[Event], scheduler_name: str
+) -> Iterator[WhyView]:
+    """The workload of this name, which may have no pods."""
+    for kind in kinds_of(target):
+        path = kind_of_workload(kind).path(namespace=namespace, name=target.rpartition("/")[2])
+        try:
+            written = decode_leniently(_decode, client.get(path))
+        except (ApiError, Undecodable):
+            continue
+        view = why_without_pods(kind, written, events, scheduler_name=scheduler_name)
+        if view is not None:
+            yield view
+
+
+_decode: Final = Decoder(WorkloadObject).decode
 
 
 def _code(view: WhyView) -> int:

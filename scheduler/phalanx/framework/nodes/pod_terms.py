@@ -4,12 +4,85 @@ Required terms and preferred terms have numbers of their own: their positions in
 seldom change from one cycle to the next, so sessions share them with what follows from them alone.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
-from phalanx.framework.nodes.term_matcher import TermMatcher
+from msgspec import Struct
+
 from phalanx.model.conversion.metadata import PER_POD_LABELS
 from phalanx.model.conversion.selectors import keys_of
-from phalanx.model.pods import NO_LABELS, AffinityTerms, PodLabels, WeightedPodTerm
+from phalanx.model.pods import NO_LABELS, AffinityTerms, PodLabels, Term, WeightedPodTerm
+from phalanx.model.selectors import labels_match, required_label_pairs
+
+_MATCHED_LABELS_MAX: Final = 1 << 16
+"""Sets of labels for which the terms that select them are remembered. Pods of one template share a set."""
+
+
+class _Selection(Struct, frozen=True):
+    """Terms that select pods together, with their index and their namespaces (None for all)."""
+
+    number: int
+    terms: AffinityTerms
+    namespaces: tuple[frozenset[str] | None, ...]
+
+    def selects(self, namespace: str, labels: Mapping[str, str]) -> bool:
+        """Whether a pod with these labels is selected by all terms."""
+        return all(
+            (names is None or namespace in names)
+            and term.selector is not None
+            and labels_match(labels, term.selector)
+            for term, names in zip(self.terms, self.namespaces, strict=True)
+        )
+
+
+class _TermMatcher:
+    """Finds the terms that select a pod. Pods with equal labels are looked up once."""
+
+    def __init__(self, terms: Sequence[AffinityTerms], namespaces: Mapping[str, Mapping[str, str]]) -> None:
+        self._index = _indexed(terms, namespaces)
+        self._known: dict[tuple[str, PodLabels, PodLabels], tuple[int, ...]] = {}
+
+    def matches(self, namespace: str, labels: PodLabels, own: PodLabels) -> tuple[int, ...]:
+        """The indices of all terms that select a pod with these labels."""
+        if not self._index:
+            return ()
+        found = self._known.get((namespace, labels, own))
+        if found is None:
+            if len(self._known) >= _MATCHED_LABELS_MAX:
+                self._known.clear()
+            pairs = dict((*labels.pairs, *own.pairs))
+            selected = {
+                selection.number
+                for key in [None, *pairs.items()]
+                for selection in self._index.get(key, ())
+                if selection.selects(namespace, pairs)
+            }
+            found = self._known[namespace, labels, own] = tuple(sorted(selected))
+        return found
+
+
+def _indexed(
+    terms: Sequence[AffinityTerms], namespaces: Mapping[str, Mapping[str, str]]
+) -> dict[tuple[str, str] | None, list[_Selection]]:
+    """All terms by a label that selected pods must have; under None those that require no certain label."""
+    index: dict[tuple[str, str] | None, list[_Selection]] = {}
+    for number, group in enumerate(terms):
+        where = tuple(_namespaces(term.namespaces, term.namespace_selector, namespaces) for term in group)
+        selection = _Selection(number, group, where)
+        for key in required_label_pairs(group):
+            index.setdefault(key, []).append(selection)
+    return index
+
+
+def _namespaces(
+    names: Sequence[str], selector: Term | None, known: Mapping[str, Mapping[str, str]]
+) -> frozenset[str] | None:
+    if selector is None:
+        return frozenset(names)
+    if not selector.requirements:
+        return None
+    return frozenset((*names, *(name for name, labels in known.items() if labels_match(labels, selector))))
+
 
 NamespaceLabels = Mapping[str, Mapping[str, str]]
 
@@ -27,8 +100,8 @@ class PodTerms:
         self._numbers = {terms: number for number, terms in enumerate(required)}
         self._preferred_numbers = {term: number for number, term in enumerate(preferred)}
         self._namespaces = namespaces
-        self._required_matcher = TermMatcher(required, namespaces)
-        self._preferred_matcher = TermMatcher([(term,) for term in preferred], namespaces)
+        self._required_matcher = _TermMatcher(required, namespaces)
+        self._preferred_matcher = _TermMatcher([(term,) for term in preferred], namespaces)
         watched = {key for terms in (*required, preferred) for key in keys_of(terms)}
         self._select_by_member = not watched.isdisjoint(PER_POD_LABELS)
 

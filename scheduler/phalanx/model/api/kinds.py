@@ -68,7 +68,6 @@ def _names(*watched: Watched) -> tuple[str, ...]:
     return tuple(kind.name for kind in _DECLARED if kind.watched in watched)
 
 
-OWN_KINDS: Final = _names(Watched.NEVER)
 WATCHED_KINDS: Final = _names(Watched.ALWAYS, Watched.FOR_STATUSES)
 DEVICE_KINDS: Final = _names(Watched.FOR_DEVICES)
 STORAGE_KINDS: Final = _names(Watched.FOR_STORAGE)

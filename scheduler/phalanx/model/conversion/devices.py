@@ -6,9 +6,8 @@ from typing import Final, TypeVar
 from phalanx.limits import DEVICE_BIND_TIMEOUT_S
 from phalanx.model.api import core, devices
 from phalanx.model.api.values import seconds
-from phalanx.model.conversion.capacity import read_amount, read_consumable, read_consumed, read_requested
 from phalanx.model.conversion.selectors import read_selector
-from phalanx.model.devices.capacity import Amount
+from phalanx.model.devices.capacity import Amount, Amounts, Consumable, Policy
 from phalanx.model.devices.claims import (
     ALL_DEVICES,
     AllocatedDevice,
@@ -35,6 +34,7 @@ from phalanx.model.devices.pools import (
 from phalanx.model.extended_resources import ANNOTATION
 from phalanx.model.named_parts import belonging
 from phalanx.model.pods import Toleration
+from phalanx.model.resources import InvalidQuantity, billionths
 
 T = TypeVar("T")
 
@@ -93,7 +93,7 @@ def _device(written: devices.SliceDevice, path: str, driver: str, wrong: list[st
         ),
         capacity=_qualified(
             {
-                name: read_amount(each.value, f"{path}.capacity[{name}].value", wrong)
+                name: _read_amount(each.value, f"{path}.capacity[{name}].value", wrong)
                 for name, each in written.capacity.items()
             },
             driver,
@@ -154,7 +154,7 @@ def _qualified(values: Mapping[str, T], driver: str) -> Mapping[QualifiedName, T
 
 
 def _counters(written: Mapping[str, devices.Counter], path: str, wrong: list[str]) -> Mapping[str, Amount]:
-    return {name: read_amount(each.value, f"{path}[{name}].value", wrong) for name, each in written.items()}
+    return {name: _read_amount(each.value, f"{path}[{name}].value", wrong) for name, each in written.items()}
 
 
 # --- DeviceClass and ResourceClaim --------------------------------------------------------------------------
@@ -253,7 +253,7 @@ def _request(
             Toleration(each.key, each.operator or "Equal", each.value, each.effect)
             for each in written.tolerations
         ),
-        capacity=read_requested(written.capacity, path, wrong),
+        capacity=_read_requested(written.capacity, path, wrong),
     )
 
 
@@ -297,7 +297,7 @@ def _allocation(written: devices.AllocationResult | None) -> Allocation | None:
                 device=(each.driver, each.pool, each.device),
                 admin_access=bool(each.admin_access),
                 share_id=each.share_id or "",
-                consumed=read_consumed(each),
+                consumed=_read_consumed(each),
             )
             for each in written.devices.results
         ),
@@ -348,3 +348,72 @@ def _failure(condition: devices.DeviceCondition) -> str:
     why = ": ".join(filter(None, (condition.reason, condition.message)))
     text = f"its binding condition {condition.type} says that it failed"
     return f"{text} ({why})" if why else text
+
+
+def _read_amount(written: core.Quantity, path: str, wrong: list[str]) -> Amount:
+    """The quantity in billionths; 0 for an invalid one."""
+    try:
+        return str(billionths(written))
+    except InvalidQuantity as invalid:
+        wrong.append(f"{path}: {invalid}")
+        return "0"
+
+
+def read_consumable(
+    written: devices.SliceDevice, driver: str, path: str, wrong: list[str]
+) -> tuple[Consumable, ...]:
+    """What allocations consume of the device; nothing where it follows from the capacity that is read."""
+    if not written.capacity or not (written.allow_multiple_allocations or _is_special(written, driver)):
+        return ()
+    return tuple(
+        Consumable(
+            name,
+            _read_amount(each.value, f"{path}.capacity[{name}].value", wrong),
+            _policy(each.request_policy, f"{path}.capacity[{name}].requestPolicy", wrong),
+        )
+        for name, each in sorted(written.capacity.items())
+    )
+
+
+def _is_special(written: devices.SliceDevice, driver: str) -> bool:
+    """Whether names, policies or amounts are those that a driver need not write for whole devices."""
+    return any(
+        name.startswith(f"{driver}/") or each.request_policy is not None or str(each.value).startswith("-")
+        for name, each in written.capacity.items()
+    )
+
+
+def _policy(written: devices.CapacityRequestPolicy | None, path: str, wrong: list[str]) -> Policy | None:
+    if written is None:
+        return None
+
+    def amount(quantity: core.Quantity | None, field: str) -> Amount | None:
+        return None if quantity is None else _read_amount(quantity, f"{path}.{field}", wrong)
+
+    found = written.valid_range or devices.CapacityRequestPolicyRange()
+    return Policy(
+        default=amount(written.default, "default"),
+        values=tuple(
+            _read_amount(each, f"{path}.validValues[{index}]", wrong)
+            for index, each in enumerate(written.valid_values)
+        ),
+        minimum=amount(found.min, "validRange.min"),
+        maximum=amount(found.max, "validRange.max"),
+        step=amount(found.step, "validRange.step"),
+    )
+
+
+def _read_requested(written: devices.CapacityRequirements | None, path: str, wrong: list[str]) -> Amounts:
+    """What a request asks for."""
+    return _amounts(written.requests if written is not None else {}, f"{path}.capacity.requests", wrong)
+
+
+def _read_consumed(written: devices.DeviceRequestAllocationResult) -> Amounts:
+    """What a share consumes. The API server has checked the quantities."""
+    return _amounts(written.consumed_capacity, "", [])
+
+
+def _amounts(written: Mapping[str, core.Quantity], path: str, wrong: list[str]) -> Amounts:
+    return tuple(
+        sorted((name, _read_amount(each, f"{path}[{name}]", wrong)) for name, each in written.items())
+    )

@@ -2,12 +2,13 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from phalanx.limits import PLACEHOLDERS_MAX
+from phalanx.model.api.meta import ObjectMeta
 from phalanx.model.api.pod_groups import (
     RESERVED,
     START_MODES,
@@ -143,15 +144,25 @@ class PodGroup(Struct, frozen=True, gc=False):
         return self.spec.priority_class_name or ""
 
 
+def fields_of_metadata(kind: str, meta: ObjectMeta) -> dict[str, Any]:
+    """The fields of a PodGroup that are read from the metadata of its object."""
+    checkpointed, ignored = read_checkpoint(meta.annotations)
+    return {
+        "uid": identity(kind, meta),
+        "namespace": meta.namespace,
+        "name": meta.name,
+        "created": seconds(meta.creation_timestamp),
+        "resource_version": meta.resource_version,
+        "checkpointed": checkpointed,
+        "ignored": ignored,
+    }
+
+
 def read_pod_group(written: ApiPodGroup) -> PodGroup:
     """Convert one PodGroup."""
     meta, spec = written.metadata, written.spec
-    checkpointed, ignored = read_checkpoint(meta.annotations)
     return PodGroup(
-        uid=identity("PodGroup", meta),
-        namespace=meta.namespace,
-        name=meta.name,
-        created=seconds(meta.creation_timestamp),
+        **fields_of_metadata("PodGroup", meta),
         spec=spec,
         min_member=min_member_of(spec),
         roles=tuple(_role(role) for role in spec.roles),
@@ -159,9 +170,6 @@ def read_pod_group(written: ApiPodGroup) -> PodGroup:
         controller=controller_of(meta.owner_references),
         started_at=_started_at(written.status.started_at),
         record=read_record(written.status.record),
-        resource_version=meta.resource_version,
-        checkpointed=checkpointed,
-        ignored=ignored,
         problems=tuple(_problems(spec)),
     )
 

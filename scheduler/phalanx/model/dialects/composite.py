@@ -14,11 +14,15 @@ from msgspec.structs import replace
 from phalanx.limits import GANG_PROBLEMS_MAX
 from phalanx.model.api.native_pod_groups import COMPOSITE_DEPTH_MAX, CompositePodGroup, CompositePodGroupSpec
 from phalanx.model.api.pod_groups import SUB_GROUPS_MAX, Disruption, DisruptionMode, PodGroupSpec, SubGroup
-from phalanx.model.api.values import seconds
-from phalanx.model.conversion.metadata import identity, read_checkpoint
-from phalanx.model.conversion.pod_groups import PodGroup, min_member_of, subgroups_of
-from phalanx.model.dialects.dialect import Dialect, unsupported_field
-from phalanx.model.dialects.native import NATIVE, is_unconstrained, required_level, unsupported_alternatives
+from phalanx.model.conversion.pod_groups import PodGroup, fields_of_metadata, min_member_of, subgroups_of
+from phalanx.model.dialects.dialect import Dialect
+from phalanx.model.dialects.native import (
+    NATIVE,
+    is_unconstrained,
+    required_level,
+    unsupported_alternatives,
+    unsupported_fields,
+)
 from phalanx.model.gangs import Gang
 from phalanx.model.names import LABEL_QUEUE
 from phalanx.model.pods import Pod
@@ -33,18 +37,11 @@ _NOUN: Final = CompositePodGroup.__name__
 def read_composite_pod_group(written: CompositePodGroup) -> PodGroup:
     """Convert one CompositePodGroup. How many of its groups must start is `min_sub_groups` of its spec."""
     meta, spec = written.metadata, written.spec
-    checkpointed, ignored = read_checkpoint(meta.annotations)
     problems = tuple(_problems(written))
     is_basic = spec.scheduling_policy.gang is None and is_unconstrained(spec)
     return PodGroup(
-        uid=identity(_NOUN, meta),
-        namespace=meta.namespace,
-        name=meta.name,
-        created=seconds(meta.creation_timestamp),
+        **fields_of_metadata(_NOUN, meta),
         spec=_spec(spec, meta.labels.get(LABEL_QUEUE) or None),
-        resource_version=meta.resource_version,
-        checkpointed=checkpointed,
-        ignored=ignored,
         problems=problems,
         is_gang=bool(problems) or not is_basic,
         parent=spec.parent_composite_pod_group_name or "",
@@ -65,10 +62,8 @@ def _spec(spec: CompositePodGroupSpec, queue: str | None) -> PodGroupSpec:
 
 
 def _problems(written: CompositePodGroup) -> Iterator[Objection]:
-    refused = list(unsupported_alternatives(written.spec, written.unknown_fields))
-    inside = tuple(f"{path}{sign}" for path in refused for sign in ".[")
-    for path in (*refused, *[path for path in written.unknown_fields if not path.startswith(inside)]):
-        yield unsupported_field(path, noun=_NOUN)
+    refused = unsupported_alternatives(written.spec, written.unknown_fields)
+    yield from unsupported_fields(refused, written.unknown_fields, _NOUN)
     gang = written.spec.scheduling_policy.gang
     if gang is not None and gang.min_group_count < 1:
         yield Objection(

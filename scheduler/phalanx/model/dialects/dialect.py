@@ -63,6 +63,16 @@ def refused_annotations(written: Mapping[str, str], keys: Iterable[str]) -> Iter
             yield f"metadata.annotations[{key}]"
 
 
+def label(key: str) -> Callable[[Pod], str]:
+    """The value of a label of a pod; empty without it."""
+    return lambda pod: pod.metadata.labels.get(key, "")
+
+
+def annotation(key: str) -> Callable[[Pod], str]:
+    """The value of an annotation of a pod; empty without it."""
+    return lambda pod: pod.metadata.annotations.get(key, "")
+
+
 class Dialect(Struct, frozen=True):
     """How a pod names its PodGroup, and how that PodGroup is read."""
 

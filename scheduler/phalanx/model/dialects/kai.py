@@ -18,14 +18,21 @@ from phalanx.model.api.kai import (
     KaiTopologyConstraint,
 )
 from phalanx.model.api.pod_groups import Disruption, PodGroupSpec, SubGroup, TopologyRequest
-from phalanx.model.api.values import duration_ms, seconds
-from phalanx.model.conversion.metadata import identity, read_checkpoint
-from phalanx.model.conversion.pod_groups import PodGroup, min_member_of, subgroup_errors, subgroups_of
+from phalanx.model.api.values import duration_ms
+from phalanx.model.conversion.pod_groups import (
+    PodGroup,
+    fields_of_metadata,
+    min_member_of,
+    subgroup_errors,
+    subgroups_of,
+)
 from phalanx.model.dialects.dialect import (
     Dialect,
     ReportedGang,
     StatusRules,
     StatusWrite,
+    annotation,
+    label,
     refused_annotations,
     unsupported_field,
 )
@@ -68,21 +75,14 @@ def read_kai_pod_group(written: KaiPodGroup) -> PodGroup:
     Its controller does not count: the pod-grouper of KAI writes the topmost owner, which is an indirect one.
     """
     meta = written.metadata
-    checkpointed, ignored = read_checkpoint(meta.annotations)
     spec = _spec(written)
     return PodGroup(
-        uid=identity(KaiPodGroup.__name__, meta),
-        namespace=meta.namespace,
-        name=meta.name,
-        created=seconds(meta.creation_timestamp),
+        **fields_of_metadata(KaiPodGroup.__name__, meta),
         spec=spec,
         min_member=min_member_of(spec),
         subgroups=subgroups_of(spec.sub_groups),
         protected_from=None if written.spec.preemptibility else _PROTECTED_FROM,
         records_start=False,
-        resource_version=meta.resource_version,
-        checkpointed=checkpointed,
-        ignored=ignored,
         problems=tuple(_problems(written, spec)),
     )
 
@@ -190,14 +190,6 @@ def refused_of_pod(pod: Pod) -> Iterator[str]:
         yield f"metadata.labels[{NODE_POOL}]"
 
 
-def _group_of(pod: Pod) -> str:
-    return pod.metadata.annotations.get(_GROUP, "")
-
-
-def _subgroup_of(pod: Pod) -> str:
-    return pod.metadata.labels.get(SUBGROUP, "")
-
-
 # --- status -------------------------------------------------------------------------------------------------
 
 
@@ -240,11 +232,11 @@ KAI: Final = Dialect(
     field=f"annotation {_GROUP}",
     minimum_field="minMember",
     topology_field="spec.topologyConstraint",
-    group_of=_group_of,
+    group_of=annotation(_GROUP),
     group_annotations=(_GROUP,),
     read=read_kai_pod_group,
     subgroup_field=f"label {SUBGROUP}",
-    subgroup_of=_subgroup_of,
+    subgroup_of=label(SUBGROUP),
     unsupported=refused_of_pod,
     status=StatusRules(wanted=_wanted_status),
 )

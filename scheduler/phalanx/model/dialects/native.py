@@ -3,7 +3,7 @@
 docs/dialects.md states what becomes of each field.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from msgspec import to_builtins
@@ -17,10 +17,9 @@ from phalanx.model.api.native_pod_groups import (
     SchedulingConstraints,
 )
 from phalanx.model.api.pod_groups import Disruption, DisruptionMode, PodGroupSpec, TopologyRequest
-from phalanx.model.api.values import seconds, time_s
+from phalanx.model.api.values import time_s
 from phalanx.model.conversion.conditions import merge_conditions
-from phalanx.model.conversion.metadata import identity, read_checkpoint
-from phalanx.model.conversion.pod_groups import PodGroup
+from phalanx.model.conversion.pod_groups import PodGroup, fields_of_metadata
 from phalanx.model.dialects.dialect import Dialect, ReportedGang, StatusRules, StatusWrite, unsupported_field
 from phalanx.model.names import LABEL_QUEUE
 from phalanx.model.reasons import UNSCHEDULABLE, Objection, Reason
@@ -39,20 +38,13 @@ def read_native_pod_group(written: NativePodGroup) -> PodGroup:
     another workload may carry by mistake.
     """
     meta, spec = written.metadata, written.spec
-    checkpointed, ignored = read_checkpoint(meta.annotations)
     wanted = _spec(spec, meta.labels.get(LABEL_QUEUE) or None)
     problems = tuple(_problems(written))
     return PodGroup(
-        uid=identity(NativePodGroup.__name__, meta),
-        namespace=meta.namespace,
-        name=meta.name,
-        created=seconds(meta.creation_timestamp),
+        **fields_of_metadata(NativePodGroup.__name__, meta),
         spec=wanted,
         min_member=wanted.min_member or 1,
         started_at=_started_at(written),
-        resource_version=meta.resource_version,
-        checkpointed=checkpointed,
-        ignored=ignored,
         problems=problems,
         is_gang=bool(problems) or spec.scheduling_policy.gang is not None or not is_unconstrained(spec),
         parent=spec.parent_composite_pod_group_name or "",
@@ -94,16 +86,23 @@ def _started_at(written: NativePodGroup) -> int:
 
 
 def _problems(written: NativePodGroup) -> Iterator[Objection]:
-    refused = list(_unsupported(written.spec, written.unknown_fields))
-    inside = tuple(f"{path}{sign}" for path in refused for sign in ".[")
-    for path in (*refused, *[path for path in written.unknown_fields if not path.startswith(inside)]):
-        yield unsupported_field(path)
+    yield from unsupported_fields(_unsupported(written.spec, written.unknown_fields), written.unknown_fields)
     gang = written.spec.scheduling_policy.gang
     if gang is not None and gang.min_count < 1:
         yield Objection(
             Reason.INCONSISTENT_GANG,
             f"PodGroup field spec.schedulingPolicy.gang.minCount: {gang.min_count} is not at least 1",
         )
+
+
+def unsupported_fields(
+    refused: Iterable[str], unknown: Sequence[str], noun: str = "PodGroup"
+) -> Iterator[Objection]:
+    """The errors of the refused fields, and of the unknown ones that are not inside of them."""
+    refused = tuple(refused)
+    inside = tuple(f"{path}{sign}" for path in refused for sign in ".[")
+    for path in (*refused, *[path for path in unknown if not path.startswith(inside)]):
+        yield unsupported_field(path, noun)
 
 
 def _unsupported(spec: NativePodGroupSpec, unknown: Sequence[str]) -> Iterator[str]:

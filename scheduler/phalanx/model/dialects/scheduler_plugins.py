@@ -5,14 +5,11 @@ docs/dialects/scheduler-plugins.md states what becomes of each field.
 
 from typing import Final
 
-from phalanx.model.api.core import Pod
 from phalanx.model.api.pod_groups import PodGroupSpec
 from phalanx.model.api.scheduler_plugins import SchedulerPluginsPodGroup
-from phalanx.model.api.values import seconds
-from phalanx.model.conversion.metadata import identity, read_checkpoint
 from phalanx.model.conversion.min_resources import read_min_resources
-from phalanx.model.conversion.pod_groups import PodGroup
-from phalanx.model.dialects.dialect import Dialect, unsupported_field
+from phalanx.model.conversion.pod_groups import PodGroup, fields_of_metadata
+from phalanx.model.dialects.dialect import Dialect, label, unsupported_field
 from phalanx.model.names import LABEL_QUEUE
 from phalanx.model.reasons import Objection, Reason
 
@@ -25,29 +22,18 @@ def read_scheduler_plugins_pod_group(written: SchedulerPluginsPodGroup) -> PodGr
     Its controller does not count: it is often an indirect owner of the pods, such as a TrainJob.
     """
     meta, spec = written.metadata, written.spec
-    checkpointed, ignored = read_checkpoint(meta.annotations)
     min_member, wrong = max(spec.min_member, 1), list[str]()
     return PodGroup(
-        uid=identity(SchedulerPluginsPodGroup.__name__, meta),
-        namespace=meta.namespace,
-        name=meta.name,
-        created=seconds(meta.creation_timestamp),
+        **fields_of_metadata(SchedulerPluginsPodGroup.__name__, meta),
         spec=PodGroupSpec(min_member=min_member, queue=meta.labels.get(LABEL_QUEUE) or None),
         min_member=min_member,
         min_resources=read_min_resources(spec.min_resources, wrong),
         records_start=False,
-        resource_version=meta.resource_version,
-        checkpointed=checkpointed,
-        ignored=ignored,
         problems=(
             *[unsupported_field(path) for path in written.unknown_fields],
             *[Objection(Reason.INVALID_OBJECT, f"PodGroup field {error}") for error in wrong],
         ),
     )
-
-
-def _group_of(pod: Pod) -> str:
-    return pod.metadata.labels.get(_LABEL, "")
 
 
 SCHEDULER_PLUGINS: Final = Dialect(
@@ -56,6 +42,6 @@ SCHEDULER_PLUGINS: Final = Dialect(
     field=f"label {_LABEL}",
     minimum_field="minMember",
     topology_field="",
-    group_of=_group_of,
+    group_of=label(_LABEL),
     read=read_scheduler_plugins_pod_group,
 )

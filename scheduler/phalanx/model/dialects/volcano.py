@@ -19,7 +19,7 @@ from phalanx.model.api.pod_groups import (
     TopologyRequest,
     Traffic,
 )
-from phalanx.model.api.values import duration_ms, seconds, time_s
+from phalanx.model.api.values import duration_ms, time_s
 from phalanx.model.api.volcano import (
     NetworkTopology,
     SubGroupPolicy,
@@ -28,15 +28,15 @@ from phalanx.model.api.volcano import (
     VolcanoPodGroupSpec,
     VolcanoPodGroupStatus,
 )
-from phalanx.model.conversion.metadata import identity, read_checkpoint
 from phalanx.model.conversion.min_resources import read_min_resources
-from phalanx.model.conversion.pod_groups import PodGroup, SubgroupPolicy
+from phalanx.model.conversion.pod_groups import PodGroup, SubgroupPolicy, fields_of_metadata
 from phalanx.model.conversion.selectors import read_label_selector
 from phalanx.model.dialects.dialect import (
     Dialect,
     ReportedGang,
     StatusRules,
     StatusWrite,
+    annotation,
     refused_annotations,
     unsupported_field,
 )
@@ -124,13 +124,9 @@ def read_volcano_pod_group(written: VolcanoPodGroup) -> PodGroup:
     Its controller does not count: it is often an indirect owner of the pods.
     """
     meta, spec = written.metadata, written.spec
-    checkpointed, ignored = read_checkpoint(meta.annotations)
     min_member, roles, wrong = max(spec.min_member, 1), _roles(spec), list[str]()
     return PodGroup(
-        uid=identity(VolcanoPodGroup.__name__, meta),
-        namespace=meta.namespace,
-        name=meta.name,
-        created=seconds(meta.creation_timestamp),
+        **fields_of_metadata(VolcanoPodGroup.__name__, meta),
         spec=PodGroupSpec(
             min_member=min_member,
             queue=_queue(written),
@@ -146,9 +142,6 @@ def read_volcano_pod_group(written: VolcanoPodGroup) -> PodGroup:
         marks={key: value for key in MARKS if (value := _mark(meta, key)) is not None},
         min_resources=read_min_resources(spec.min_resources or {}, wrong),
         started_at=_started_at(written.status),
-        resource_version=meta.resource_version,
-        checkpointed=checkpointed,
-        ignored=ignored,
         problems=tuple(_problems(written, wrong)),
     )
 
@@ -263,10 +256,6 @@ def _marks_of(pod: Pod) -> Mapping[str, str]:
     return {key: value for key, value in found.items() if value != DEFAULT_MARKS.get(key)}
 
 
-def _group_of(pod: Pod) -> str:
-    return pod.metadata.annotations.get(_GROUP, "")
-
-
 def task_of(pod: Pod) -> str:
     meta = pod.metadata
     return meta.annotations.get(TASK) or meta.labels.get(TASK, "")
@@ -346,7 +335,7 @@ VOLCANO: Final = Dialect(
     field=f"annotation {_GROUP}",
     minimum_field="minMember",
     topology_field="spec.networkTopology",
-    group_of=_group_of,
+    group_of=annotation(_GROUP),
     group_annotations=(_GROUP,),
     read=read_volcano_pod_group,
     role_of=task_of,

@@ -10,7 +10,7 @@ from phalanx.limits import PLACEHOLDERS_MAX
 from phalanx.model.api import core
 from phalanx.model.api.pod_groups import RESERVED, Disruption, PodGroupSpec
 from phalanx.model.conversion.pod_groups import PodGroup
-from phalanx.model.dialects.dialect import Dialect
+from phalanx.model.dialects.dialect import Dialect, annotation
 from phalanx.model.dialects.task_groups import DOMAIN, PARAMETERS, TASK_GROUPS, read_definition
 from phalanx.model.gangs import RoleSpec
 from phalanx.model.names import LABEL_QUEUE
@@ -88,10 +88,6 @@ def _has_task_groups(pod: core.Pod) -> bool:
 
 def _group_of(pod: core.Pod) -> str:
     return (application_of(pod) or pod.metadata.name) if _has_task_groups(pod) else ""
-
-
-def _role_of(pod: core.Pod) -> str:
-    return pod.metadata.annotations.get(TASK_GROUP, "")
 
 
 def _marks_of(pod: core.Pod) -> Mapping[str, str]:
@@ -198,7 +194,7 @@ YUNIKORN: Final = Dialect(
     group_annotations=(TASK_GROUP, TASK_GROUPS),
     read=read_application,
     role_field=f"annotation {TASK_GROUP}",
-    role_of=_role_of,
+    role_of=annotation(TASK_GROUP),
     marks_of=_marks_of,
     unsupported=_unsupported_of_pod,
     noun="application",

@@ -25,9 +25,6 @@ from phalanx.solver.limits import JOINT_FEWEST_PAIRS_MAX, JOINT_FEWEST_PART, JOI
 Inside = tuple[int, int]
 """A domain and a pod class."""
 
-Demands = Mapping[Inside, cp_model.LinearExprT]
-"""Pods that are demanded inside domains."""
-
 
 class Solution(Struct, frozen=True, eq=False):
     """Counts of pods for the admitted gangs."""

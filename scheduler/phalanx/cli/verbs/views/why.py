@@ -1,15 +1,19 @@
 """Why a gang waits, or where it runs: everything that is known about it, for one screen."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from msgspec import Struct
 
-from phalanx.cli.verbs.limits import EVENTS_SHOWN
 from phalanx.cli.verbs.views.gangs import GangEntry, GangRow
 from phalanx.model.api.pod_groups import CertificateStatus, StartStatus
+from phalanx.model.conversion.pod_groups import workload_of
 from phalanx.model.pods import Pod, PodPhase
 from phalanx.model.reasons import Reason
+
+_EVENTS_SHOWN: Final = 10
+"""Distinct events of a gang that `why` lists, the newest ones."""
+
 
 _CATEGORIES: Final = {reason.value: reason.category.value for reason in Reason}
 
@@ -108,19 +112,33 @@ def _odd_pods(members: Sequence[Pod]) -> Iterator[str]:
 
 
 def _history(entry: GangEntry, events: Iterable[Mapping[str, Any]]) -> list[Moment]:
-    """Conditions and events with equal ones together, the newest first."""
-    members = entry.gang.members if entry.gang is not None else ()
-    names = {entry.row.name, *(pod.name for pod in members)}
-    uids = {pod.uid for pod in members} | ({entry.group.metadata.uid} if entry.group is not None else set())
+    """Also of the objects that control its pods."""
+    row, members = entry.row, entry.gang.members if entry.gang is not None else ()
+    controllers = {pod.controller.uid for pod in members if pod.controller is not None}
+    uids = {pod.uid for pod in members} | controllers
+    uids |= {entry.group.metadata.uid} if entry.group is not None else set()
+    uids |= {workload_of(entry.gang.id)} - {""} if entry.gang is not None else set()
+    return history(events, names={(row.kind, row.name), *(("Pod", pod.name) for pod in members)}, uids=uids)
+
+
+def history(
+    events: Iterable[Mapping[str, Any]], *, names: Collection[tuple[str, str]], uids: Collection[str]
+) -> list[Moment]:
+    """Events about objects of these UIDs with equal ones together, the newest first.
+
+    `names`: kinds and names of objects, for events that have no UID.
+    """
     found: dict[tuple[str, str], Moment] = {}
     for event in events:
         about = event.get("regarding") or {}
-        if about.get("uid") in uids or (not about.get("uid") and about.get("name") in names):
+        if about.get("uid") in uids or (
+            not about.get("uid") and (about.get("kind"), about.get("name")) in names
+        ):
             moment = moment_of(event)
             before = found.get((moment.what, moment.text))
             found[moment.what, moment.text] = moment if before is None else _together(before, moment)
     moments = sorted(found.values(), key=lambda moment: moment.at, reverse=True)
-    return moments[:EVENTS_SHOWN]
+    return moments[:_EVENTS_SHOWN]
 
 
 def moment_of(event: Mapping[str, Any]) -> Moment:
