@@ -10,10 +10,6 @@ from typing import Final
 CYCLE_STUCK_S: Final = 120.0
 """Seconds after which a cycle counts as stuck and /healthz fails. The slowest cycle should take far less."""
 
-NODE_JOIN_GRACE_S: Final = 120
-"""Seconds after its creation during which condition changes of a node count as joining. Kubernetes waits 60 s
-for a kubelet."""
-
 PARTIAL_GANG_GRACE_MS: Final = 10_000
 """Milliseconds that a gang that has not started may stay partially bound before it is released."""
 
@@ -28,11 +24,6 @@ placed before a reserved start, to its eviction for that start: time to save its
 PAST_USAGE_REPORT_PERIOD_MS: Final = 300_000
 """Milliseconds between two writes of the average usage of a queue. A restart loses at most this much, and
 usage is averaged over hours."""
-
-WATER_LEVEL_BITS_MAX: Final = 2048
-"""Bits of the common denominator in water filling. Enough for 50 siblings whose largest demands are odd
-numbers of bytes, or for 1,000 that demand devices. Beyond it fractions are rounded to 64 bits, since exact
-ones take seconds."""
 
 # --- API server: reads --------------------------------------------------------------------------------------
 
@@ -66,9 +57,6 @@ POD_REQUEST_MAX: Final = 2**52
 """Largest request of a pod for one resource, in its unit (4 PiB of bytes). It is more than any node has, and
 2,000 such pods on a node still add up to a 64-bit integer."""
 
-POD_RESOURCES_MAX: Final = 256
-"""Resources that a pod may request. Real pods request about ten, and each is compared with every node."""
-
 SHARED_DEVICES_MAX: Final = 64
 """GPUs of one node that can be shared. No machine has more, and each one is a resource of its own."""
 
@@ -83,9 +71,6 @@ compared with every node, or with the pods there, in cycles that all tenants sha
 NAMESPACE_TERMS_MAX: Final = 1000
 """Different terms of pod affinity and spread of the pods of a namespace. A new one takes 20 us of a cycle for
 each known one."""
-
-MATCHED_LABELS_MAX: Final = 1 << 16
-"""Sets of labels for which the terms that select them are remembered. Pods of one template share a set."""
 
 PORT_ADDRESSES_MAX: Final = 1 << 20
 """Pods that can have the same port of different addresses of one node. It is more than any node holds."""
@@ -145,9 +130,6 @@ GANG_PROBLEMS_MAX: Final = 8
 
 GANG_SHAPES_MAX: Final = 1000
 """Shapes of the waiting members of a gang. Each is compared with every node, in cycles that all share."""
-
-QUEUE_LEVELS_MAX: Final = 32
-"""Levels of the tree of queues. Orders and shares visit each of them, and call themselves for each."""
 
 HYPER_NODE_TIERS_MAX: Final = 16
 """Tiers of Volcano's HyperNodes that count. Each is a level of the topology, and a label of every node."""
@@ -267,23 +249,11 @@ TRACE_SPANS_WAITING_MAX: Final = 8192
 TRACE_BATCH_SPANS: Final = 512
 """Spans of one request to a collector, as in the OpenTelemetry SDK."""
 
-TRACE_PERIOD_S: Final = 5.0
-"""Seconds between two such requests, as in the OpenTelemetry SDK."""
-
-TRACE_EXPORT_TIMEOUT_S: Final = 5.0
-"""Seconds for such a request with its retries."""
-
-TRACE_STOP_TIMEOUT_S: Final = 3.0
-"""Seconds for the last spans at the end of the process, which the Lease has left already."""
-
 METRIC_SERIES_MAX: Final = 10_000
 """Children of one metric, by its labels: 2,500 queues with four resources. Prometheus may be configured to
 drop all metrics of a target that has too many."""
 
 # --- decider process ----------------------------------------------------------------------------------------
-
-DECIDER_STOP_TIMEOUT_S: Final = 2.0
-"""Seconds that the decider process may take to end after its pipe is closed. Then it is killed."""
 
 # --- command line -------------------------------------------------------------------------------------------
 
@@ -309,9 +279,6 @@ INCONCLUSIVE_KEPT_S: Final = 600.0
 NOMINATED_PODS_NAMED_MAX: Final = 3
 """Names of nominated pods of other schedulers that verdicts show per node and priority."""
 
-IGNORED_HINTS_SHOWN: Final = 3
-"""Ignored hints that a verdict lists. The others usually have the same mistake."""
-
 SHOWN_NODES: Final = 8
 """Nodes of one placement that a table lists. More would fill a screen with names."""
 
@@ -324,20 +291,10 @@ NODE_LOSS_GRACE_MS: Final = 30_000
 """Milliseconds between the loss of a node and the eviction of its members, unless their gang sets another
 value. A restarted kubelet is back by then, and Kubernetes itself would wait ten times as long."""
 
-MEMBER_FAILURE_GRACE_MS: Final = 0
-"""Milliseconds between the failure of a member and the restart of its gang, unless the gang sets another
-value. A failed pod never recovers."""
-
 CAPACITY_HOLD_MS: Final = 600_000
 """Milliseconds that capacity is held for lost members of a started gang, or for members that it reserved when
 it started. Controllers create new pods in seconds, or in minutes if a lost node is detected late. A driver
 does it once its image is pulled and it runs. After this time new pods are no longer expected."""
-
-APPLICATION_ENDS_S: Final = 30
-"""Seconds without a pod after which an application of YuniKorn has ended: its completing timeout."""
-
-TASK_GROUPS_MAX: Final = 32
-"""Task groups of one application of YuniKorn: as many as the API allows roles of a PodGroup."""
 
 RECORDED_KINDS_MAX: Final = 256
 """Kinds of members in the record of a gang: more than all subgroups with several roles each. Members of
@@ -345,12 +302,6 @@ further kinds are not replaced ahead of other work."""
 
 PLACEHOLDERS_MAX: Final = 10_000
 """Missing members of one gang for which capacity is held: a large gang. They cost about 0.1 s per cycle."""
-
-MEMBER_SET_TRIALS_MAX: Final = 256
-"""Trials to put a member in place of later ones in a sufficient set of members with roles and subgroups."""
-
-MEMBER_SET_BRANCHES_MAX: Final = 64
-"""Branches of the search of one such trial."""
 
 CAPACITY_HOLD_WITHOUT_MEMBERS_MS: Final = 60_000
 """Milliseconds of the same if all members have failed. A Job creates new pods after 10 s, then 20 and 40; a
@@ -379,9 +330,3 @@ AVOIDED_GANGS_MAX: Final = 10_000
 RECORDING_BYTES_MAX: Final = 1 << 30
 """Bytes of an unpacked recording of a cycle. One of 100,000 pods has about 120 MB. A larger file may be made
 to exhaust the memory of its reader."""
-
-PLUGIN_ERRORS_MAX: Final = 100
-"""Different errors of plugins that one cycle reports. A few are enough to find the mistake."""
-
-PLUGIN_ERROR_CHARACTERS_MAX: Final = 200
-"""Characters of such an error that are reported: a message must fit into conditions and logs."""

@@ -6,7 +6,7 @@ import ssl
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 from cyclopts import Parameter
 from msgspec import Struct
@@ -20,11 +20,17 @@ from phalanx.web.server import serving
 from phalanx_dashboard.connection import Connection
 from phalanx_dashboard.feed import Feed
 from phalanx_dashboard.guards import Guard, SecretLink
-from phalanx_dashboard.limits import READ_PERIOD_S, RECONNECT_PERIOD_S, SECRET_SIZE
+from phalanx_dashboard.limits import RECONNECT_PERIOD_S
 from phalanx_dashboard.reading import ClusterReader
 from phalanx_dashboard.recordings import Recordings
 from phalanx_dashboard.server import dashboard_app
 from phalanx_dashboard.token_guard import TokenGuard
+
+_READ_PERIOD_S: Final = 2.0
+"""Seconds between two readings of the cluster while somebody looks, as `phalanx top` has them."""
+
+_SECRET_SIZE: Final = 24
+"""Bytes of the secret in the link that `phalanx dashboard` prints: 192 bits cannot be guessed."""
 
 
 class Certificate(Struct, frozen=True):
@@ -50,7 +56,7 @@ def dashboard(
     listen: str = "127.0.0.1:0",
     browser: Annotated[bool, Parameter(negative="--no-browser")] = True,
     scheduler: str = "",
-    interval: float = READ_PERIOD_S,
+    interval: float = _READ_PERIOD_S,
     sign_in: Annotated[bool, Parameter(negative="")] = False,
     tls_certificate: Path | None = None,
     tls_key: Path | None = None,
@@ -118,7 +124,7 @@ async def _serve(feed: Feed, reader: ClusterReader, users: TokenGuard, settings:
     stopped = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
-    secret = SecretLink(secret_text(size=SECRET_SIZE))
+    secret = SecretLink(secret_text(size=_SECRET_SIZE))
     guard: Guard = users if settings.sign_in else secret
     host, port = settings.address.host, settings.address.port
     try:

@@ -4,6 +4,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Final
 
 from phalanx.cli.exits import BadInput
 from phalanx.cli.verbs.runner import FAILURES
@@ -11,10 +12,19 @@ from phalanx.clock import Clock
 from phalanx.kube.kubeconfig import NoCluster
 
 from phalanx_dashboard.facts import EVERYTHING, Facts, Scope, restricted
-from phalanx_dashboard.limits import IDLE_PERIOD_S, READ_SHARE, SCOPES_KEPT
 from phalanx_dashboard.pages.queues import ShareHistory
 from phalanx_dashboard.reading import Reader
 from phalanx_dashboard.recordings import Recordings
+
+_READ_SHARE: Final = 5
+"""A reading that takes long is followed by a pause of so many times its length, so that a large cluster is
+not read all the time."""
+
+_IDLE_PERIOD_S: Final = 30.0
+"""Seconds between two readings while nobody looks, for the shares over time."""
+
+_SCOPES_KEPT: Final = 16
+"""Different sets of rights for which the pages of one reading are kept."""
 
 
 class Feed:
@@ -43,7 +53,7 @@ class Feed:
             begin = self._clock.monotonic()
             await self.read()
             took = self._clock.monotonic() - begin
-            await self._pause(max(self._period, took * READ_SHARE))
+            await self._pause(max(self._period, took * _READ_SHARE))
 
     async def read(self) -> None:
         """Read once. A failure is kept as the problem; the last good reading stays."""
@@ -71,7 +81,7 @@ class Feed:
         found = self._restricted.get(scope)
         if found is None:
             found = self._restricted[scope] = restricted(self._facts, scope)
-            while len(self._restricted) > SCOPES_KEPT:
+            while len(self._restricted) > _SCOPES_KEPT:
                 self._restricted.popitem(last=False)
         return found
 
@@ -114,7 +124,7 @@ class Feed:
         begin = self._clock.monotonic()
         if not self._lookers:
             try:
-                await asyncio.wait_for(self._looked.wait(), max(IDLE_PERIOD_S, busy))
+                await asyncio.wait_for(self._looked.wait(), max(_IDLE_PERIOD_S, busy))
             except TimeoutError:
                 return
         await asyncio.sleep(max(begin + busy - self._clock.monotonic(), 0))

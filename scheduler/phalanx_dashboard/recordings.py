@@ -2,13 +2,19 @@
 
 from collections import deque
 from http.client import HTTPException
+from typing import Final
 from urllib.error import HTTPError, URLError
 
 from msgspec import Struct
 from phalanx.cli.snapshot import fetch
 
-from phalanx_dashboard.limits import CYCLES_BYTES_MAX, CYCLES_KEPT
 from phalanx_dashboard.pages.decisions import Cycle, cycle_of
+
+_CYCLES_KEPT: Final = 20
+"""Recorded cycles that can be downloaded."""
+
+_CYCLES_BYTES_MAX: Final = 64 << 20
+"""Bytes of recorded cycles that are kept. A cycle of 1,000 nodes and 10,000 pods has about 1 MiB."""
 
 
 class Kept(Struct, frozen=True):
@@ -25,7 +31,7 @@ class Recordings:
         """`url`: of the debug endpoint; empty for none."""
         self.url = url.rstrip("/")
         self.problem = ""
-        self._kept: deque[Kept] = deque(maxlen=CYCLES_KEPT)
+        self._kept: deque[Kept] = deque(maxlen=_CYCLES_KEPT)
 
     def fetch(self) -> None:
         """Fetch the last cycle, and keep it if it is a new one. This blocks."""
@@ -46,7 +52,7 @@ class Recordings:
         if any(kept.content == content for kept in self._kept):
             return
         self._kept.append(Kept(cycle_of(content), content))
-        while len(self._kept) > 1 and sum(len(kept.content) for kept in self._kept) > CYCLES_BYTES_MAX:
+        while len(self._kept) > 1 and sum(len(kept.content) for kept in self._kept) > _CYCLES_BYTES_MAX:
             self._kept.popleft()
 
     @property

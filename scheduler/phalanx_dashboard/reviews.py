@@ -10,7 +10,10 @@ from phalanx.kube.blocking import BlockingClient
 from phalanx.model.names import API_GROUP
 
 from phalanx_dashboard.facts import EVERYTHING, Scope
-from phalanx_dashboard.limits import REVIEW_THREADS
+
+_REVIEW_THREADS: Final = 8
+"""Reviews of one user that are asked for at the same time, one for each namespace."""
+
 
 _TOKENS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
 _ACCESS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
@@ -67,7 +70,7 @@ def scope_of(client: BlockingClient, user: User, namespaces: Iterable[str]) -> S
     if _may(client, user, OF_GANGS):
         return EVERYTHING if nodes and queues else Scope(nodes=nodes, queues=queues)
     asked = sorted(namespaces)
-    with ThreadPoolExecutor(REVIEW_THREADS) as threads:
+    with ThreadPoolExecutor(_REVIEW_THREADS) as threads:
         answers = threads.map(lambda name: _may(client, user, OF_GANGS, name), asked)
         allowed = frozenset(name for name, is_allowed in zip(asked, answers, strict=True) if is_allowed)
     return Scope(namespaces=allowed, nodes=nodes, queues=queues)

@@ -14,13 +14,7 @@ from phalanx_dashboard.assets import Asset, asset, read_assets
 from phalanx_dashboard.facts import Facts
 from phalanx_dashboard.feed import Feed
 from phalanx_dashboard.guards import HEADERS, Guard, guarding
-from phalanx_dashboard.limits import (
-    GANGS_PER_ANSWER_MAX,
-    GANGS_PER_PAGE,
-    KEEPALIVE_PERIOD_S,
-    PAGES_KEPT,
-    STREAMS_MAX,
-)
+from phalanx_dashboard.limits import GANGS_PER_PAGE
 from phalanx_dashboard.pages.decisions import decisions
 from phalanx_dashboard.pages.faults import faults
 from phalanx_dashboard.pages.gang import gang_page
@@ -28,6 +22,19 @@ from phalanx_dashboard.pages.gangs import SORTS, GangQuery, gang_table
 from phalanx_dashboard.pages.overview import overview
 from phalanx_dashboard.pages.queues import queues_page
 from phalanx_dashboard.pages.topology import node_page, topology_map
+
+_KEEPALIVE_PERIOD_S: Final = 15.0
+"""Seconds between two comments on a silent stream of events. Proxies end streams that are silent for a
+minute."""
+
+_STREAMS_MAX: Final = 200
+"""Streams of events at the same time. Each holds a connection."""
+
+_GANGS_PER_ANSWER_MAX: Final = 500
+"""Gangs that a client of the JSON may ask for at once."""
+
+_PAGES_KEPT: Final = 32
+"""Pages of one reading that are kept as JSON. That of a topology of 10,000 nodes has half a MiB."""
 
 
 class EncodedPages:
@@ -52,7 +59,7 @@ class EncodedPages:
         if task is None:
             # In a thread: large pages take longer than the loop should wait.
             task = self._made[key] = asyncio.create_task(asyncio.to_thread(make))
-            while len(self._made) > PAGES_KEPT:
+            while len(self._made) > _PAGES_KEPT:
                 self._made.popitem(last=False)
         return await asyncio.shield(task)  # others may wait for it too
 
@@ -138,7 +145,7 @@ def _json(
 def _live(feed: Feed, guard: Guard) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
     async def handler(request: web.Request) -> web.StreamResponse:
         await guard.scope(request)
-        if feed.lookers >= STREAMS_MAX:
+        if feed.lookers >= _STREAMS_MAX:
             raise web.HTTPServiceUnavailable(text="too many pages are open\n")
         answer = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         async with feed.looking():
@@ -160,7 +167,7 @@ async def _next(feed: Feed, number: int, answer: web.StreamResponse) -> int:
     """Wait for the next reading, and keep the stream alive meanwhile."""
     while True:
         try:
-            return await asyncio.wait_for(feed.newer(number), KEEPALIVE_PERIOD_S)
+            return await asyncio.wait_for(feed.newer(number), _KEEPALIVE_PERIOD_S)
         except TimeoutError:
             await answer.write(b": still here\n\n")
 
@@ -207,7 +214,7 @@ def _gang_query(request: web.Request) -> GangQuery:
         sort=sort if sort in SORTS else "",
         descending=query.get("order") == "descending",
         offset=_number(request, "offset", least=0, most=None, default=0),
-        limit=_number(request, "limit", least=1, most=GANGS_PER_ANSWER_MAX, default=GANGS_PER_PAGE),
+        limit=_number(request, "limit", least=1, most=_GANGS_PER_ANSWER_MAX, default=GANGS_PER_PAGE),
     )
 
 

@@ -14,8 +14,15 @@ from phalanx.kube.kubeconfig import NoCluster
 
 from phalanx_dashboard.connection import Connection
 from phalanx_dashboard.facts import Scope
-from phalanx_dashboard.limits import ACCESS_PERIOD_S, TOKEN_SIZE_MAX, TOKENS_KEPT
+from phalanx_dashboard.limits import ACCESS_PERIOD_S
 from phalanx_dashboard.reviews import scope_of, user_of
+
+_TOKENS_KEPT: Final = 1000
+"""Tokens whose reviews are kept."""
+
+_TOKEN_SIZE_MAX: Final = 3500
+"""Characters of a token. Browsers keep cookies of at most 4,096 bytes."""
+
 
 _COOKIE: Final = "__Host-phalanx-token"
 """Browsers send it back only over TLS, and to this host only."""
@@ -56,7 +63,7 @@ class TokenGuard:
     async def scope(self, request: web.Request) -> Scope:
         """See Guard. An answer of the API server counts for a minute."""
         token = _bearer(request) or request.cookies.get(self._cookie, "")
-        if not token or len(token) > TOKEN_SIZE_MAX:
+        if not token or len(token) > _TOKEN_SIZE_MAX:
             raise web.HTTPUnauthorized(text="a token of Kubernetes is needed\n")
         key = sha256(token.encode()).digest()
         known = self._known.get(key)
@@ -64,7 +71,7 @@ class TokenGuard:
             self._known.pop(key, None)
             known = await self._reviewed(token)
             self._known[key] = known
-            while len(self._known) > TOKENS_KEPT:
+            while len(self._known) > _TOKENS_KEPT:
                 self._known.popitem(last=False)
         return known.scope
 
@@ -97,7 +104,7 @@ class TokenGuard:
     async def sign_in(self, request: web.Request) -> web.StreamResponse:
         """Keep the token of the form in a cookie that scripts cannot read."""
         token = str((await request.post()).get("token", "")).strip()
-        if not token or len(token) > TOKEN_SIZE_MAX or not token.isascii() or not token.isprintable():
+        if not token or len(token) > _TOKEN_SIZE_MAX or not token.isascii() or not token.isprintable():
             raise web.HTTPUnauthorized(text="a token of Kubernetes is needed\n")
         await self._reviewed(token)
         answer = web.Response(status=303, headers={"Location": "/"})

@@ -8,6 +8,7 @@ from phalanx.actions.problems import placer
 from phalanx.actions.problems.placement import Lacking
 from phalanx.model.memory import Avoided
 from phalanx.model.names import GangId, NodeName
+from phalanx.model.supplies.supply import SessionSupply
 
 from tests.builders import Scenario
 
@@ -25,7 +26,7 @@ def test_a_placement_is_not_proven_if_a_node_that_was_left_out_is_better(
     scenario.gang("g", 2, gpu=1, preferred="rack")
     avoided = {NodeName("r0-0"): Avoided(LONG, 1)}
     scenario.memory = replace(scenario.memory, avoided={GangId("gang-g"): avoided})
-    declines: Iterator[Lacking] = iter([Lacking()])
+    declines: Iterator[Lacking] = iter([Lacking(SessionSupply(), "too few")])
     monkeypatch.setattr(placer, "lacking_of", lambda *_: next(declines, None))
     decided = scenario.decide()
     assert len(decided.nodes("g")) == 2

@@ -61,7 +61,7 @@ STATUS: Final[tuple[Mutant, ...]] = (
         name="reports of deleted gangs are kept",
         issues=("KAI #1646", "Kueue #5587"),
         module="phalanx.service.reporter",
-        edits={"                self._reports.pop(gang_id, None)\n": ""},
+        edits={"self._reports.pop(gang_id, _NO_REPORT)": "self._reports.get(gang_id, _NO_REPORT)"},
         caught_by=_LEFT,
     ),
     Mutant(

@@ -12,12 +12,13 @@ unfinished restart is visible on the members that are left, and is finished even
 """
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from msgspec import Struct
 
 from phalanx.framework.nodes.tolerations import is_on_lost_node
 from phalanx.framework.session import Session
-from phalanx.limits import MEMBER_FAILURE_GRACE_MS, NODE_LOSS_GRACE_MS
+from phalanx.limits import NODE_LOSS_GRACE_MS
 from phalanx.model import named_parts
 from phalanx.model.api.pod_groups import RecoveryMode
 from phalanx.model.decisions import EvictionReason
@@ -25,6 +26,10 @@ from phalanx.model.gangs import Gang
 from phalanx.model.memory import LossKind, Memory
 from phalanx.model.names import GangId
 from phalanx.model.pods import Pod, PodPhase
+
+_MEMBER_FAILURE_GRACE_MS: Final = 0
+"""Milliseconds between the failure of a member and the restart of its gang, unless the gang sets another
+value. A failed pod never recovers."""
 
 
 class MemberLoss(Struct, frozen=True):
@@ -111,7 +116,7 @@ def _modes(gang: Gang) -> Iterable[tuple[LossKind, RecoveryMode, int]]:
     if RecoveryMode.RESTART in (recovery.member_failure_mode, recovery.node_loss_mode):
         yield LossKind.RESTART, RecoveryMode.RESTART, 0
     for kind, mode, usual in (
-        (LossKind.MEMBER_FAILURE, recovery.member_failure_mode, MEMBER_FAILURE_GRACE_MS),
+        (LossKind.MEMBER_FAILURE, recovery.member_failure_mode, _MEMBER_FAILURE_GRACE_MS),
         (LossKind.NODE_LOSS, recovery.node_loss_mode, NODE_LOSS_GRACE_MS),
     ):
         yield kind, mode, usual if recovery.grace_ms is None else recovery.grace_ms

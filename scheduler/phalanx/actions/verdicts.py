@@ -13,7 +13,7 @@ from phalanx.actions.demands.demand import START, Demand, has_affinity_terms
 from phalanx.actions.enqueue import verdict_of
 from phalanx.actions.explanations import start_messages
 from phalanx.actions.explanations.diagnoses import Diagnosis
-from phalanx.actions.explanations.supply_diagnoses import no_devices, no_division
+from phalanx.actions.explanations.supply_diagnoses import no_division
 from phalanx.actions.explanations.unfit_members import unfit_members
 from phalanx.actions.limits import CYCLE_EXPLANATIONS_MAX
 from phalanx.actions.outcome import Failure, Outcome
@@ -90,8 +90,7 @@ class _Explanations:
             return Refusal(fingerprint="", verdict=verdict_of(gang, failure.objection))
         lacking = self._outcome.lacking.get(gang.id)
         if lacking is not None and not lacking.on_nodes:
-            supply = lacking.supply
-            objection = Objection(supply.reason, lacking.why, supply.next_step) if supply else no_devices()
+            objection = Objection(lacking.supply.reason, lacking.why, lacking.supply.next_step)
             return Refusal(fingerprint="", verdict=verdict_of(gang, objection))
         if lacking is not None:
             return self._refusals.refuse(gang, cause, verdict_of(gang, no_division()), HelpedBy.CAPACITY)
@@ -262,7 +261,7 @@ def _is_impossible(diagnosis: Diagnosis) -> bool:
 
 def _untried_choices(demand: Demand, session: Session) -> Iterator[Evidence]:
     """Evidence that the search among devices of shared claims ended at its bound."""
-    if demand.gang.id in session.devices.shared.bounded:
+    if demand.gang.claims_devices and demand.gang.id in session.devices.shared.bounded:
         found = "not all choices of their devices were tried; with others the gang might fit"
         yield Evidence("claims that pods share", found)
 

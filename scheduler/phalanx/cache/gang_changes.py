@@ -5,11 +5,14 @@ from typing import Final
 
 from msgspec import structs
 
-from phalanx.limits import APPLICATION_ENDS_S
 from phalanx.model.conversion.pod_groups import GangKey, PodGroup
 from phalanx.model.dialects.yunikorn import YUNIKORN
 from phalanx.model.gangs import GangKind
 from phalanx.model.pods import Pod
+
+_APPLICATION_ENDS_S: Final = 30
+"""Seconds without a pod after which an application of YuniKorn has ended: its completing timeout."""
+
 
 APPLICATION: Final = YUNIKORN.name
 """The dialect of gangs that pods define."""
@@ -59,7 +62,7 @@ def of_earlier_runs(pods: Iterable[Pod]) -> list[Pod]:
     have not. A CronJob gives all of its Jobs the same ID."""
     pods = list(pods)
     began = min((pod.created for pod in pods if not pod.is_finished), default=0)
-    return [pod for pod in pods if pod.is_finished and _end(pod) + APPLICATION_ENDS_S <= began]
+    return [pod for pod in pods if pod.is_finished and _end(pod) + _APPLICATION_ENDS_S <= began]
 
 
 def _end(pod: Pod) -> int:

@@ -13,7 +13,7 @@ from array import array
 from collections.abc import Sequence
 from enum import Enum
 from multiprocessing.connection import Connection
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -23,11 +23,13 @@ from phalanx.clock import SystemClock
 from phalanx.cycle import Engine
 from phalanx.deciders.port import OnSteps, RecordedCycle, new_cache
 from phalanx.framework.config import SchedulerConfig
-from phalanx.limits import DECIDER_STOP_TIMEOUT_S
 from phalanx.model.decisions import Advised, CycleResult
 from phalanx.model.memory import Memory
 from phalanx.model.reasons import Verdict
 from phalanx.model.stored_records import Records, changes_of_records, with_changes
+
+_DECIDER_STOP_TIMEOUT_S: Final = 2.0
+"""Seconds that the decider process may take to end after its pipe is closed. Then it is killed."""
 
 
 class VerdictChanges(Struct, frozen=True):
@@ -144,7 +146,7 @@ class ProcessDecider:
     async def close(self) -> None:
         """Close the pipe, which ends the other process."""
         self._pipe.close()
-        await asyncio.to_thread(self._process.join, DECIDER_STOP_TIMEOUT_S)
+        await asyncio.to_thread(self._process.join, _DECIDER_STOP_TIMEOUT_S)
         if self._process.is_alive():
             self._process.kill()
 

@@ -1,10 +1,11 @@
 """What a cycle has changed so far, and the capacity that it holds for members of gangs."""
 
 from collections.abc import Mapping
+from functools import cached_property
 
 from msgspec import Struct
 
-from phalanx.framework.device_changes import DeviceChanges
+from phalanx.framework.device_grants import DeviceChanges
 from phalanx.framework.states import GangState, PodState
 from phalanx.model.decisions import Evict, Placement
 from phalanx.model.devices.uses import DeviceUse
@@ -41,7 +42,10 @@ class Changes:
         self.capacity_holds: dict[int, CapacityHold | None] = {}
         """Numbered in the order of the decisions; None if a hold was released again."""
         self.nominated: list[tuple[QueueName, Resources]] = []
-        self.devices = DeviceChanges()
-        """The devices of claims."""
         self.ended: dict[PodUid, bool] = {}
         """Pods that are assumed to have ended."""
+
+    @cached_property
+    def devices(self) -> DeviceChanges:
+        """The devices of claims."""
+        return DeviceChanges()

@@ -28,6 +28,29 @@ from phalanx.rules.problem import Rule
 _BUDGET: Final = "pools that several nodes can use"
 
 
+class DeviceBounds(Struct, frozen=True, dict=True):
+    """What is assumed of nodes where it is not known which pods with different claims fit together.
+
+    By default all that is not known not to fit. `are_certain`: only what fits for certain. `parts`: on these
+    nodes at most so many pods, by the name of their need.
+    """
+
+    are_certain: bool = False
+    parts: tuple[tuple[NodeName, tuple[tuple[str, int], ...]], ...] = ()
+
+    def on(self, node: NodeName) -> Mapping[str, int] | None:
+        """How many pods the node takes at most, if that is bounded."""
+        return self._by_node.get(node)
+
+    @cached_property
+    def _by_node(self) -> Mapping[NodeName, Mapping[str, int]]:
+        return {name: dict(most) for name, most in self.parts}
+
+
+BOUNDS: Final = DeviceBounds()
+CERTAIN: Final = DeviceBounds(are_certain=True)
+
+
 class Wanted(Struct, frozen=True):
     """Pods that wait with equal needs: the name of the need, the claims of each pod, and how many pods."""
 

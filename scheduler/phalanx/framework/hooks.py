@@ -19,7 +19,7 @@ from phalanx.framework.overriders import Overrider, Overriders
 from phalanx.framework.plugin import NEVER, GangOrder, Key, NodeFilter, Plugin, overrides
 from phalanx.framework.pod_view import Declarations, DeclaredReads, PluginError, PodView
 from phalanx.framework.view import SessionView
-from phalanx.limits import AMOUNT_MAX, PLUGIN_ERROR_CHARACTERS_MAX, PLUGIN_ERRORS_MAX
+from phalanx.limits import AMOUNT_MAX
 from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.nodes import Node
@@ -29,6 +29,12 @@ from phalanx.model.reasons import Objection, Reason
 from phalanx.model.resources import PODS, Resources
 from phalanx.rules.budget import Budget
 from phalanx.rules.problem import Rule, RuleWords
+
+_PLUGIN_ERRORS_MAX: Final = 100
+"""Different errors of plugins that one cycle reports. A few are enough to find the mistake."""
+
+_PLUGIN_ERROR_CHARACTERS_MAX: Final = 200
+"""Characters of such an error that are reported: a message must fit into conditions and logs."""
 
 
 class _Last:
@@ -59,7 +65,7 @@ class _PluginErrors:
 
     @property
     def messages(self) -> tuple[str, ...]:
-        """At most PLUGIN_ERRORS_MAX of them."""
+        """At most _PLUGIN_ERRORS_MAX of them."""
         return tuple(self._messages.values())
 
     def record(self, plugin: Declarations, hook: str, error: Exception) -> str:
@@ -73,7 +79,7 @@ class _PluginErrors:
         known = self._messages.get(key)
         if known is None:
             known = f"plugin {plugin.name} failed in {hook}: {_text_of(error)}"
-            if len(self._messages) < PLUGIN_ERRORS_MAX:
+            if len(self._messages) < _PLUGIN_ERRORS_MAX:
                 self._messages[key] = known
         return known
 
@@ -83,7 +89,7 @@ def _text_of(error: Exception) -> str:
         text = repr(error)
     except Exception:
         text = type(error).__name__
-    return text[:PLUGIN_ERROR_CHARACTERS_MAX]
+    return text[:_PLUGIN_ERROR_CHARACTERS_MAX]
 
 
 T = TypeVar("T")

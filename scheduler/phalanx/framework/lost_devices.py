@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from phalanx.framework.changes import CapacityHold
-from phalanx.framework.device_changes import Granting, Places
+from phalanx.framework.device_grants import Granting, Places
 from phalanx.framework.session_devices import SessionDevices
 from phalanx.model.devices.uses import DeviceUse
 from phalanx.model.names import NodeName

@@ -8,14 +8,21 @@ circulation: from the role to the subgroup, on to the subgroups around it, and b
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from itertools import chain
+from typing import Final
 
 from msgspec import Struct
 
 from phalanx.framework.circulation import Circulation
 from phalanx.framework.minimum_members import MissingMembers, first_members, is_enough, minimal
-from phalanx.limits import MEMBER_SET_BRANCHES_MAX, MEMBER_SET_TRIALS_MAX
 from phalanx.model.gangs import Kind, SubgroupSpec, ancestor_chains, kind_of
 from phalanx.model.pods import Pod
+
+_MEMBER_SET_TRIALS_MAX: Final = 256
+"""Trials to put a member in place of later ones in a sufficient set of members with roles and subgroups."""
+
+_MEMBER_SET_BRANCHES_MAX: Final = 64
+"""Branches of the search of one such trial."""
+
 
 _Part = tuple[str, str]
 """A role and a subgroup."""
@@ -186,7 +193,7 @@ class _Counts:
             flow.lows[arc] = flow.highs[arc] = flow.flows[arc] = counts[arc]
             for limit in limits:
                 flow.flows[limit] += counts[arc]
-        self._sure, self._trials = len(chosen), MEMBER_SET_TRIALS_MAX
+        self._sure, self._trials = len(chosen), _MEMBER_SET_TRIALS_MAX
 
     def begin_empty(self, ready: Sequence[int]) -> None:
         """Take nothing for sure: all of these can be in the set."""
@@ -237,7 +244,7 @@ class _Counts:
     def _completes(self, arc: int) -> bool:
         """Whether a set remains after the bounds of this arc have changed; the flow is the same if not."""
         before = list(self._flow.flows)
-        self._branches = MEMBER_SET_BRANCHES_MAX
+        self._branches = _MEMBER_SET_BRANCHES_MAX
         if self._flow.brings_inside(arc) and self._needs_all():
             self._remove_redundant()
             return True

@@ -48,7 +48,6 @@ from phalanx.model.resources import NONE, Resources, add, fits, how_many_fit, la
 from phalanx.model.snapshot import DisruptionBudget, Snapshot
 from phalanx.model.supplies.known import joined, offered_amounts
 from phalanx.model.supplies.supply import Projection, SessionSupply
-from phalanx.rules.budget import Budget
 from phalanx.rules.problem import Rule
 
 K = TypeVar("K", bound=str)
@@ -75,7 +74,9 @@ class Session:
         how many equal gangs there are that the cycle does not look at.
         """
         self._cache = cache or SessionCache()
-        self.snapshot = snapshot = self._cache.devices.with_extended(snapshot)
+        if snapshot.devices.extended:
+            snapshot = self._cache.devices.with_extended(snapshot)
+        self.snapshot = snapshot
         self.config, self.behind = config, behind
         self.cycle = snapshot.memory.cycle + 1
         plugins = load_plugins(config)
@@ -86,11 +87,7 @@ class Session:
         self._changes = Changes()
         self.nodes: Mapping[NodeName, NodeState] = MappingProxyType(_in_order(snapshot.nodes))
         """Sorted by name, so that no decision depends on the order of events."""
-        self.supplies = joined(snapshot, self.nodes, self._changes)
-        self.devices = SessionDevices(
-            snapshot, self._cache.devices, self._changes.devices, self.nodes, self._pod_capacity
-        )
-        """The devices of claims."""
+        self.supplies = self._joined()
         self.affinity_index = self._cache.affinity.index(snapshot)
         """None while no pod has affinity terms."""
         looked_at = snapshot.gangs if gangs is None else gangs
@@ -123,8 +120,6 @@ class Session:
     def _with_classes(self, gangs: Mapping[GangId, Gang]) -> Mapping[GangId, Gang]:
         for supply in self.supplies:
             gangs = {name: supply.with_needs(gang) for name, gang in gangs.items()}
-        if self.snapshot.devices.are_claimed:
-            gangs = {name: self.devices.needs.with_needs(gang) for name, gang in gangs.items()}
         if self.hooks.reads.extends_shapes:
             gangs = {name: self._pod_classes.with_fields(gang) for name, gang in gangs.items()}
         if self.affinity_index is not None:
@@ -179,6 +174,16 @@ class Session:
         """The memory of the last cycle."""
         return self.snapshot.memory
 
+    def _joined(self) -> tuple[SessionSupply, ...]:
+        supplies = joined(self.snapshot, self.nodes, self._changes)
+        return (*supplies, self.devices) if self.snapshot.devices.are_claimed else supplies
+
+    @cached_property
+    def devices(self) -> SessionDevices:
+        """The devices of claims. It is one of the supplies if pods have claims."""
+        cache, changes = self._cache.devices, self._changes.devices
+        return SessionDevices(self.snapshot, cache, changes, self.nodes, self._pod_capacity)
+
     def supply(self, kind: type[S]) -> S | None:
         """The supply of this kind; None if no pod can need it."""
         return next((supply for supply in self.supplies if isinstance(supply, kind)), None)
@@ -186,17 +191,6 @@ class Session:
     def supply_of(self, rule: Rule) -> SessionSupply | None:
         """The supply that the rule bounds, if it is one that the session knows."""
         return next((supply for supply in self.supplies if supply.has_some(rule.limited)), None)
-
-    def supply_budgets(self, gang: Gang) -> tuple[Rule, ...]:
-        """What several nodes have together now of the supplies that the session knows."""
-        shapes = [pod.shape for pod in gang.members] if self.supplies else ()
-        return tuple(
-            [
-                Budget(amounts.name, remaining=amounts.remaining, nodes=amounts.nodes)
-                for supply in self.supplies
-                for amounts in supply.shared(shapes)
-            ]
-        )
 
     def projections(self, shapes: Sequence[PodShape]) -> tuple[Projection, ...]:
         """What nodes have of the supplies that these pods use, without parts of nodes and devices."""
@@ -316,7 +310,6 @@ class Session:
 
     def eligibility(self, pod: Pod) -> Eligibility:
         """The eligibility of all nodes for pods of this shape now."""
-        pod = self.devices.needs.pod_with_need(pod)
         for supply in self.supplies:
             pod = supply.pod_with_needs(pod)
         pod = self._pod_classes.pod_with_fields(pod)
@@ -351,8 +344,9 @@ class Session:
         return self._can_run[shape.key]
 
     def objection(self, gang: Gang) -> Objection | None:
-        """The first objection of a plugin to trying the gang, or why its claims cannot have devices."""
-        return self.hooks.objection(gang) or self.devices.needs.objection(gang)
+        """The first objection of a plugin or of a supply to trying the gang."""
+        found = [self.hooks.objection(gang), *[supply.objection(gang) for supply in self.supplies]]
+        return next(filter(None, found), None)
 
     def reserve_cells(self, cells: ReservedCells) -> None:
         """Reserve these cells for their queues. It must precede all questions that depend on cells."""

@@ -6,23 +6,23 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import Final
 
-from msgspec import Struct
-
 from phalanx.framework.claim_users import claims_of_next
-from phalanx.framework.claiming_pods import (
+from phalanx.framework.device_cache import DeviceCache
+from phalanx.framework.device_counts import SessionCounts
+from phalanx.framework.device_grants import (
     ClaimingPods,
+    DeviceChanges,
+    DeviceGrants,
     Granted,
+    Granting,
+    Places,
     claims_of_placeholder,
     depends_on_others,
     devices_granted,
     in_order,
 )
-from phalanx.framework.device_cache import DeviceCache
-from phalanx.framework.device_changes import DeviceChanges, Granting, Places
-from phalanx.framework.device_counts import SessionCounts
-from phalanx.framework.device_grants import DeviceGrants
 from phalanx.framework.device_needs import DeviceNeeds, Need
-from phalanx.framework.device_supply import DevicesNow, DeviceSupply, Wanted
+from phalanx.framework.device_supply import BOUNDS, DeviceBounds, DevicesNow, DeviceSupply, Wanted
 from phalanx.framework.member_claims import ClaimsOfMembers
 from phalanx.framework.shared_choices import (
     EVERYWHERE,
@@ -53,7 +53,9 @@ from phalanx.model.gangs import Gang
 from phalanx.model.names import NodeName, PodUid
 from phalanx.model.nodes import Node, NodeState
 from phalanx.model.pods import Assignments, Pod, PodClaim
+from phalanx.model.reasons import Objection, Reason
 from phalanx.model.snapshot import Snapshot
+from phalanx.model.supplies.supply import SessionSupply
 from phalanx.rules.budget import Budget
 
 PLENTY: Final = 1 << 20
@@ -62,34 +64,15 @@ PLENTY: Final = 1 << 20
 NONE_TAKEN: Final = frozenset[DeviceUse]()
 _OTHER_NODES: Final = "the devices of its shared claims cannot be used from the node"
 _FIXED: Final = "the devices of its claims cannot be used from the node"
+_LACKING: Final = "devices that several nodes can use do not suffice together for the claims of its pods"
 _NO_SHARED: Final = "not enough free devices match its shared claims"
 
 
-class DeviceBounds(Struct, frozen=True, dict=True):
-    """What is assumed of nodes where it is not known which pods with different claims fit together.
-
-    By default all that is not known not to fit. `are_certain`: only what fits for certain. `parts`: on these
-    nodes at most so many pods, by the name of their need.
-    """
-
-    are_certain: bool = False
-    parts: tuple[tuple[NodeName, tuple[tuple[str, int], ...]], ...] = ()
-
-    def on(self, node: NodeName) -> Mapping[str, int] | None:
-        """How many pods the node takes at most, if that is bounded."""
-        return self._by_node.get(node)
-
-    @cached_property
-    def _by_node(self) -> Mapping[NodeName, Mapping[str, int]]:
-        return {name: dict(most) for name, most in self.parts}
-
-
-BOUNDS: Final = DeviceBounds()
-CERTAIN: Final = DeviceBounds(are_certain=True)
-
-
-class SessionDevices:
+class SessionDevices(SessionSupply):
     """Counts and allocates. What is taken in the session is kept by the statements that take it."""
+
+    reason = Reason.INSUFFICIENT_CAPACITY
+    next_step = "Wait until claims release devices, or let claims ask for fewer kinds of devices"
 
     def __init__(
         self,
@@ -127,6 +110,25 @@ class SessionDevices:
         """The devices of claims that pods of a gang share."""
         self.members: Final = ClaimsOfMembers(self._state, cache.compositions)
         """What members of gangs ask of devices."""
+
+    def with_needs(self, gang: Gang) -> Gang:
+        """With what the claims need."""
+        return self.needs.with_needs(gang)
+
+    def pod_with_needs(self, pod: Pod) -> Pod:
+        """With what its claims need."""
+        return self.needs.pod_with_need(pod)
+
+    def objection(self, gang: Gang) -> Objection | None:
+        """Why the claims cannot have devices."""
+        return self.needs.objection(gang)
+
+    def lacking(self, assignments: Assignments) -> str | None:
+        """Counts are not exact for claims that are not plain, and where devices of several nodes and those of
+        one node match the same requests."""
+        if self.may_decline(assignments) and self.allocate(assignments) is None:
+            return _LACKING
+        return None
 
     def count(self, need: Need, node: Node) -> int:
         """For how many pods with this need the node has devices now: so many can be allocated together.

@@ -10,8 +10,7 @@ from typing import Any, Final, Protocol, Self
 
 from phalanx.framework.changes import CapacityHold, Changes
 from phalanx.framework.charges import loads_with_devices, without_marked
-from phalanx.framework.claiming_pods import Granted
-from phalanx.framework.device_changes import Granting
+from phalanx.framework.device_grants import Granted, Granting
 from phalanx.framework.lost_devices import granted_to_lost, held_by
 from phalanx.framework.nodes.affinity import AffinityIndex
 from phalanx.framework.nodes.node_facts import NodeFacts
@@ -55,9 +54,11 @@ class _Session(Protocol):
     ledger: Ledger
     facts: NodeFacts
     affinity_index: AffinityIndex | None
-    devices: SessionDevices
     supplies: tuple[SessionSupply, ...]
     cycle: int
+
+    @property
+    def devices(self) -> SessionDevices: ...
 
     def free(self, node: NodeName) -> Resources: ...
     def free_despite_nominations(self, node: NodeName) -> Resources: ...
@@ -284,8 +285,7 @@ class Statement:
     def roll_back(self) -> None:
         """Undo all changes of this statement. Later statements must have been rolled back before."""
         self._changes.nodes.extend(key for table, key, _ in self._undo if table is self._changes.free)
-        shared = (self._changes.devices.taken, self._changes.devices.freed)
-        if any(key == EVERYWHERE and any(table is each for each in shared) for table, key, _ in self._undo):
+        if any(key == EVERYWHERE for _, key, _ in self._undo):
             self._changes.nodes.extend(self._session.nodes)
         for table, key, old in reversed(self._undo):
             if old is None:

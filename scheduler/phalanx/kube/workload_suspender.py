@@ -25,7 +25,7 @@ from phalanx.model.api.workloads import WorkloadObject
 from phalanx.model.names import ANNOTATION_SUSPENSION, KUEUE_QUEUE_LABEL, GangId
 from phalanx.model.pods import Controller
 from phalanx.model.workloads.job import JOB
-from phalanx.model.workloads.kind import WorkloadKind, names_on_path, value_at
+from phalanx.model.workloads.kind import WorkloadKind, set_suspended, value_at
 from phalanx.model.workloads.known import WorkloadKinds
 from phalanx.model.workloads.trainer import TRAIN_JOB
 
@@ -223,15 +223,6 @@ def is_suspendable(found: WorkloadObject, kind: WorkloadKind, *, pods: int) -> b
     has_others = kind.name == JOB.name and isinstance(active, int) and active > pods
     is_going = meta.deletion_timestamp is not None or _value_at(found, kind.suspended) is True
     return not (has_others or _controller(found) is not None or is_going or is_of_kueue(found))
-
-
-def set_suspended(kind: WorkloadKind, value: bool) -> dict[str, object]:
-    """A merge patch that suspends or resumes a workload of this kind."""
-    patch: object = value
-    for name in reversed(names_on_path(kind.suspended)):
-        patch = {name: patch}
-    assert isinstance(patch, dict)
-    return patch
 
 
 def is_of_kueue(found: WorkloadObject) -> bool:

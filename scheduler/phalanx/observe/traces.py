@@ -18,14 +18,18 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 from opentelemetry.trace import Span, Tracer, set_span_in_context
 
-from phalanx.limits import (
-    TRACE_BATCH_SPANS,
-    TRACE_EXPORT_TIMEOUT_S,
-    TRACE_PERIOD_S,
-    TRACE_SPANS_WAITING_MAX,
-    TRACE_STOP_TIMEOUT_S,
-)
+from phalanx.limits import TRACE_BATCH_SPANS, TRACE_SPANS_WAITING_MAX
 from phalanx.observe.ports import GangStart
+
+_TRACE_PERIOD_S: Final = 5.0
+"""Seconds between two such requests, as in the OpenTelemetry SDK."""
+
+_TRACE_EXPORT_TIMEOUT_S: Final = 5.0
+"""Seconds for such a request with its retries."""
+
+_TRACE_STOP_TIMEOUT_S: Final = 3.0
+"""Seconds for the last spans at the end of the process, which the Lease has left already."""
+
 
 Attributes = Mapping[str, str | int | bool]
 
@@ -36,7 +40,7 @@ def otlp_exporter(endpoint: str) -> SpanExporter:
     """An exporter to this URL. Headers and certificates come from the OTEL_EXPORTER_OTLP_* variables."""
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
-    return OTLPSpanExporter(endpoint=endpoint, timeout=TRACE_EXPORT_TIMEOUT_S)
+    return OTLPSpanExporter(endpoint=endpoint, timeout=_TRACE_EXPORT_TIMEOUT_S)
 
 
 class Traces:
@@ -47,7 +51,7 @@ class Traces:
         self._processor = BatchSpanProcessor(
             exporter,
             max_queue_size=TRACE_SPANS_WAITING_MAX,
-            schedule_delay_millis=TRACE_PERIOD_S * 1000,
+            schedule_delay_millis=_TRACE_PERIOD_S * 1000,
             max_export_batch_size=TRACE_BATCH_SPANS,
         )
         service = {
@@ -86,7 +90,7 @@ class Traces:
         """Send what is queued, for a short time: the SDK itself would try for half a minute."""
         last = threading.Thread(target=self._processor.shutdown, name="last traces", daemon=True)
         last.start()
-        last.join(TRACE_STOP_TIMEOUT_S)
+        last.join(_TRACE_STOP_TIMEOUT_S)
 
 
 def _parts(start: GangStart) -> Iterable[tuple[str, Attributes, tuple[int, int]]]:

@@ -11,7 +11,12 @@ from phalanx.model.decisions import CycleResult
 from phalanx.observe.recording import RecordingError, unpacked
 
 from phalanx_dashboard.facts import Facts
-from phalanx_dashboard.limits import CYCLE_LINES_MAX, DECISIONS_LISTED
+
+_DECISIONS_LISTED: Final = 200
+"""Events that the page of decisions lists, the newest ones."""
+
+_CYCLE_LINES_MAX: Final = 200
+"""Decisions of one recorded cycle that are listed. The file has all of them."""
 
 
 class CycleLine(Struct, frozen=True, rename="camel"):
@@ -71,8 +76,8 @@ def decisions(facts: Facts, *, source: str, problem: str, cycles: tuple[Cycle, .
     if facts.is_restricted:
         source, problem, cycles = "", "", ()
     return Decisions(
-        events=found[:DECISIONS_LISTED],
-        more_events=max(len(found) - DECISIONS_LISTED, 0),
+        events=found[:_DECISIONS_LISTED],
+        more_events=max(len(found) - _DECISIONS_LISTED, 0),
         source=source,
         problem=problem,
         cycles=cycles,
@@ -98,8 +103,8 @@ def cycle_of(content: bytes) -> Cycle:
         evictions=len(result.evictions),
         waiting=len(result.verdicts),
         errors=result.stats.errors,
-        lines=tuple(lines[:CYCLE_LINES_MAX]),
-        more_lines=max(len(lines) - CYCLE_LINES_MAX, 0),
+        lines=tuple(lines[:_CYCLE_LINES_MAX]),
+        more_lines=max(len(lines) - _CYCLE_LINES_MAX, 0),
     )
 
 

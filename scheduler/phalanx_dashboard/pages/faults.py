@@ -6,6 +6,7 @@ from phalanx.cli.verbs.views.nodes import GangOnNode
 from phalanx.cli.verbs.views.why import category_of
 from phalanx.model.reasons import Category
 
+from phalanx_dashboard.copies import copied
 from phalanx_dashboard.facts import Facts
 from phalanx_dashboard.pages.gangs import GangLine, line_of
 
@@ -53,15 +54,7 @@ def faults(facts: Facts) -> Faults:
 def node_faults(facts: Facts) -> tuple[NodeFault, ...]:
     """The nodes that take no pods: faulty ones first."""
     return tuple(
-        NodeFault(
-            name=row.name,
-            condition=row.condition.value,
-            faults=row.faults,
-            avoided=row.avoided,
-            devices=row.allocatable.get(facts.nodes.resource, 0),
-            gangs=row.gangs,
-            lost_device_seconds=row.lost_device_seconds,
-        )
+        copied(NodeFault, row, devices=row.allocatable.get(facts.nodes.resource, 0))
         for row in facts.nodes.nodes
         if not row.takes_pods or row.faults
     )

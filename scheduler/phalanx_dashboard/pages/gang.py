@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 from msgspec import Struct
 from phalanx.cli.verbs.views.gangs import GangEntry, is_alive
@@ -12,8 +13,13 @@ from phalanx.model.gangs import Gang
 from phalanx.model.pods import Pod
 
 from phalanx_dashboard.facts import Facts
-from phalanx_dashboard.limits import DOMAINS_SHOWN, PODS_SHOWN
 from phalanx_dashboard.pages.topology import Levels, levels_of, node_path
+
+_PODS_SHOWN: Final = 500
+"""Pods that the page of a gang lists. `kubectl get pods` lists the others."""
+
+_DOMAINS_SHOWN: Final = 64
+"""Domains that the picture of a gang shows, those with most pods first."""
 
 
 class Step(Struct, frozen=True, rename="camel"):
@@ -79,10 +85,10 @@ def gang_page(facts: Facts, *, namespace: str, kind: str, name: str) -> GangPage
         resource=facts.nodes.resource,
         levels=tuple(level.name for level in levels),
         timeline=tuple(sorted(_steps(entry), key=lambda step: step.at)),
-        domains=tuple(domains[:DOMAINS_SHOWN]),
-        more_domains=max(len(domains) - DOMAINS_SHOWN, 0),
-        pods=tuple(_pod(pod) for pod in members[:PODS_SHOWN]),
-        more_pods=max(len(members) - PODS_SHOWN, 0),
+        domains=tuple(domains[:_DOMAINS_SHOWN]),
+        more_domains=max(len(domains) - _DOMAINS_SHOWN, 0),
+        pods=tuple(_pod(pod) for pod in members[:_PODS_SHOWN]),
+        more_pods=max(len(members) - _PODS_SHOWN, 0),
     )
 
 

@@ -6,6 +6,7 @@ from typing import Any, Final
 from msgspec import Struct
 from phalanx.cli.verbs.views.gangs import GangRow
 
+from phalanx_dashboard.copies import copied
 from phalanx_dashboard.facts import Facts
 from phalanx_dashboard.limits import GANGS_PER_PAGE
 
@@ -93,24 +94,7 @@ def gang_table(facts: Facts, query: GangQuery) -> GangTable:
 
 
 def line_of(row: GangRow, resource: str) -> GangLine:
-    return GangLine(
-        namespace=row.namespace,
-        name=row.name,
-        kind=row.kind,
-        state=row.state.value,
-        queue=row.queue,
-        position=row.position,
-        since=row.since,
-        reason=row.reason,
-        message=row.message,
-        expected_start=row.expected_start,
-        pods=row.pods,
-        pods_running=row.pods_running,
-        min_member=row.min_member,
-        priority=row.priority,
-        where=_where(row),
-        amount=row.requests.get(resource, 0),
-    )
+    return copied(GangLine, row, where=_where(row), amount=row.requests.get(resource, 0))
 
 
 def _matches(row: GangRow, query: GangQuery) -> bool:

@@ -1,15 +1,19 @@
 """The overview: gangs by state, devices, rates, the next gangs, nodes with faults, the last decisions."""
 
 from collections.abc import Mapping
+from typing import Final
 
 from msgspec import Struct
 from phalanx.cli.verbs.views.queues import QueueRow
 from phalanx.cli.verbs.views.top import Decision
 
+from phalanx_dashboard.copies import copied
 from phalanx_dashboard.facts import Facts
-from phalanx_dashboard.limits import WAITING_SHOWN
 from phalanx_dashboard.pages.faults import NodeFault, node_faults
 from phalanx_dashboard.pages.gangs import GangLine, line_of
+
+_WAITING_SHOWN: Final = 10
+"""Waiting gangs, and nodes with faults, on the overview."""
 
 
 class Overview(Struct, frozen=True, rename="camel"):
@@ -34,16 +38,10 @@ class Overview(Struct, frozen=True, rename="camel"):
 
 def overview(facts: Facts) -> Overview:
     frame = facts.frame
-    return Overview(
-        resource=frame.resource,
-        gangs=frame.gangs,
-        total=frame.total,
-        used=frame.used,
-        nodes=frame.nodes,
-        binds_per_minute=frame.binds_per_minute,
-        starts_per_minute=frame.starts_per_minute,
+    return copied(
+        Overview,
+        frame,
         queues=tuple(row for row in frame.queues.queues if row.depth == 0),
-        waiting=tuple(line_of(row, frame.resource) for row in frame.waiting[:WAITING_SHOWN]),
-        faults=node_faults(facts)[:WAITING_SHOWN],
-        decisions=frame.decisions,
+        waiting=tuple(line_of(row, frame.resource) for row in frame.waiting[:_WAITING_SHOWN]),
+        faults=node_faults(facts)[:_WAITING_SHOWN],
     )

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Mapping
+from typing import Final
 
 from msgspec import Struct
 from phalanx.cli.verbs.formatting import is_device
@@ -9,7 +10,12 @@ from phalanx.cli.verbs.views.queues import QueueRow, QueuesView
 from phalanx.model.resources import CPU, MEMORY, Resources
 
 from phalanx_dashboard.facts import Facts
-from phalanx_dashboard.limits import SAMPLE_PERIOD_S, SAMPLES_MAX
+
+_SAMPLES_MAX: Final = 720
+"""Samples of the shares of queues. With the period below these are two hours."""
+
+_SAMPLE_PERIOD_S: Final = 10
+"""Seconds between two samples of the shares of queues."""
 
 
 class QueueSample(Struct, frozen=True):
@@ -29,12 +35,12 @@ class ShareHistory:
     """The last samples. They live as long as the dashboard."""
 
     def __init__(self) -> None:
-        self._samples: deque[Sample] = deque(maxlen=SAMPLES_MAX)
+        self._samples: deque[Sample] = deque(maxlen=_SAMPLES_MAX)
 
     def add(self, view: QueuesView, *, now_ms: int) -> None:
         """Keep the reading, if the last one that was kept is old enough."""
         now = now_ms // 1000
-        if self._samples and now - self._samples[-1].at < SAMPLE_PERIOD_S:
+        if self._samples and now - self._samples[-1].at < _SAMPLE_PERIOD_S:
             return
         rows = {row.name: QueueSample(row.used, row.fair_share) for row in view.queues}
         self._samples.append(Sample(now, rows))

@@ -11,8 +11,12 @@ from phalanx.model.names import NodeName
 from phalanx.model.resources import CPU, MEMORY
 from phalanx.model.snapshot import Level
 
+from phalanx_dashboard.copies import copied
 from phalanx_dashboard.facts import Facts
-from phalanx_dashboard.limits import GANGS_OF_DOMAIN_SHOWN
+
+_GANGS_OF_DOMAIN_SHOWN: Final = 5
+"""Gangs that the map names for a domain, those with most pods there first."""
+
 
 Levels = Sequence[Level]
 
@@ -124,17 +128,11 @@ def _domains(tree: TopoView, facts: Facts) -> list[MapDomain]:
 
 
 def _domain(row: DomainRow, leaves: Sequence[Leaf]) -> MapDomain:
-    return MapDomain(
-        level=row.level,
-        name=row.name,
-        depth=row.depth,
+    return copied(
+        MapDomain,
+        row,
         node_count=row.nodes,
-        total=row.total,
-        unusable=row.unusable,
-        free=row.free,
-        free_whole_nodes=row.free_whole_nodes,
-        fragmentation=row.fragmentation,
-        gangs=row.gangs[:GANGS_OF_DOMAIN_SHOWN],
+        gangs=row.gangs[:_GANGS_OF_DOMAIN_SHOWN],
         gang_count=len(row.gangs),
         nodes=tuple(leaves),
     )

@@ -199,6 +199,20 @@ FAULTS: dict[str, tuple[dict[str, Any], tuple[str, str, str, str]]] = {
             "It may not patch leases.coordination.k8s.io named phalanx in namespace phalanx-system.",
         ),
     ),
+    "a right to suspend workloads is missing": (
+        {"rights": {Right("batch", "jobs", "patch"): False, Right("batch", "jobs", "get"): False}},
+        (
+            *("rights", "warning", "ServiceAccount phalanx-system/phalanx"),
+            "It may not get, patch jobs.batch. So evicted pods are deleted instead of suspending",
+        ),
+    ),
+    "the record of suspended workloads may not be written": (
+        {"rights": {Right("", "configmaps", "patch", "phalanx-system", "phalanx-suspensions"): False}},
+        (
+            *("rights", "warning", "ServiceAccount phalanx-system/phalanx"),
+            "It may not patch configmaps named phalanx-suspensions in namespace phalanx-system. So evicted",
+        ),
+    ),
     "no Lease": (
         {"lease": None},
         ("lease", "error", "Lease phalanx-system/phalanx", "It does not exist: no scheduler has ever led."),

@@ -41,9 +41,8 @@ from phalanx.actions.limits import (
 )
 from phalanx.actions.problems.device_choices import best_by_choice, sharing_of
 from phalanx.actions.problems.problem_builder import ProblemBuilder
-from phalanx.framework.device_supply import is_about_devices
+from phalanx.framework.device_supply import CERTAIN, is_about_devices
 from phalanx.framework.session import Session
-from phalanx.framework.session_devices import CERTAIN
 from phalanx.limits import EXPLANATION_DETERMINISTIC_LIMIT
 from phalanx.model.names import GangId
 from phalanx.model.reasons import Category, Reason

@@ -5,6 +5,7 @@ have to change there. Both have the same nodes in the same classes, by the free 
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -24,9 +25,9 @@ from phalanx.actions.nodes.node_classes import StaticPart, asked_for, request_ve
 from phalanx.actions.nodes.pod_capacity import Vector, capped, pods_that_fit, used_together
 from phalanx.actions.nodes.resource_projection import free_amounts, projections_for
 from phalanx.actions.problems.problem_builder import narrowed, roles_of
+from phalanx.framework.device_supply import BOUNDS, DeviceBounds
 from phalanx.framework.eligibility import Eligibility
 from phalanx.framework.session import Session
-from phalanx.framework.session_devices import BOUNDS, DeviceBounds
 from phalanx.model.names import NodeName
 from phalanx.model.resources import Resources
 from phalanx.model.supplies.known import requested
@@ -70,7 +71,8 @@ class ExplanationProblems:
         empty = constraints_of(empty_session, demand.gang)
         pods = [batch.pods[0] for batch in demand.batches]
         most = [len(batch.pods) for batch in demand.batches]
-        with self._session.devices.assuming(bounds):
+        is_claiming = any(pod.shape.device_slot for pod in pods)
+        with self._session.devices.assuming(bounds) if is_claiming else nullcontext():
             projections = projections_for(self._session, pods)
         asked = requested(projections, pods)
         resources = asked_for(asked)

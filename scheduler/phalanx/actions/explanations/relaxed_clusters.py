@@ -14,7 +14,7 @@ from phalanx.actions.demands.demand import Demand, has_affinity_terms
 from phalanx.actions.problems.capacity_holders import CapacityHolder
 from phalanx.actions.problems.placer import Placer
 from phalanx.actions.problems.problem_builder import ProblemBuilder
-from phalanx.framework.device_changes import Places
+from phalanx.framework.device_grants import Places
 from phalanx.framework.lost_devices import held_by, united
 from phalanx.framework.session import Session
 from phalanx.framework.states import PodState

@@ -12,15 +12,6 @@ from phalanx.model.supplies.supply import SessionSupply, SharedAmounts
 from phalanx.rules.budget import Budget
 
 
-def no_devices() -> Objection:
-    """The solver found a placement, and the claims of its pods cannot all have devices there."""
-    return Objection(
-        reason=Reason.INSUFFICIENT_CAPACITY,
-        message="devices that several nodes can use do not suffice together for the claims of its pods",
-        next_step="Wait until claims release devices, or let claims ask for fewer kinds of devices",
-    )
-
-
 def no_division() -> Objection:
     """The members might fit, but no way was found to divide the free devices of nodes among them."""
     return Objection(
@@ -35,7 +26,7 @@ def scarce_supply(demand: Demand, session: Session) -> Diagnosis | None:
     """A diagnosis if all nodes have less of a supply together than the demand needs."""
     shapes = [batch.pods[0].shape for batch in demand.batches]
     for supply in session.supplies:
-        for shared in supply.shared(shapes):
+        for shared in supply.shared_amounts(shapes):
             if shared.nodes is None and any(
                 amount > shared.remaining[name] for name, amount in _needed(demand, shared)
             ):

@@ -17,8 +17,8 @@ from phalanx.actions.explanations.fitting_pods import placed_pods
 from phalanx.actions.explanations.relaxed_clusters import EmptyCluster, StayingUsage
 from phalanx.actions.problems.capacity_holders import CapacityHolder
 from phalanx.actions.problems.problem_builder import ProblemBuilder
+from phalanx.framework.device_supply import CERTAIN
 from phalanx.framework.session import Session
-from phalanx.framework.session_devices import CERTAIN
 from phalanx.framework.statement import Statement, Usage
 from phalanx.model.gangs import Gang
 from phalanx.model.names import NodeName, ShapeKey

@@ -16,9 +16,9 @@ from typing import Final
 from msgspec import Struct
 
 from phalanx.framework.device_needs import DEVICE_SLOT, Need
-from phalanx.framework.device_supply import kind_resource
+from phalanx.framework.device_supply import BOUNDS, DeviceBounds, kind_resource
 from phalanx.framework.session import Session
-from phalanx.framework.session_devices import BOUNDS, PLENTY, DeviceBounds, SessionDevices
+from phalanx.framework.session_devices import PLENTY, SessionDevices
 from phalanx.model.devices.claims import ClaimSpec
 from phalanx.model.devices.joint_slots import FreeDevices, PlainKinds, plain_kinds
 from phalanx.model.nodes import Node, NodeState

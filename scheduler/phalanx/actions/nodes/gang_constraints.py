@@ -93,8 +93,10 @@ class GangConstraints(Struct, frozen=True):
 
 def constraints_of(session: Session, gang: Gang) -> GangConstraints:
     """The constraints of all plugins for this gang now."""
-    rules = with_shared_charges(session.hooks.rules(gang), gang, session)
-    rules = (*session.supply_budgets(gang), *rules, *session.devices.budgets(gang))
+    rules = session.hooks.rules(gang)
+    if session.snapshot.devices.are_claimed or gang.claims_devices:
+        rules = (*with_shared_charges(rules, gang, session), *session.devices.budgets(gang))
+    rules = (*_supply_budgets(session, gang), *rules)
     others = {key: level for rule in rules for key, level in rule.other_levels.items()}
     if others:
         members = _Members(session, gang)
@@ -116,6 +118,14 @@ def constraints_of(session: Session, gang: Gang) -> GangConstraints:
         other_topologies=_named(session, others),
         role_anchors=_role_anchors(session, gang, topology, len(levels)) if gang.spec.traffic else (),
     )
+
+
+def _supply_budgets(session: Session, gang: Gang) -> Iterator[Budget]:
+    """What several nodes have together now of the supplies that the session knows."""
+    shapes = [pod.shape for pod in gang.members] if session.supplies else ()
+    for supply in session.supplies:
+        for amounts in supply.shared_amounts(shapes):
+            yield Budget(amounts.name, remaining=amounts.remaining, nodes=amounts.nodes)
 
 
 def allowed_domains(session: Session, constraints: GangConstraints) -> dict[NodeName, Path]:

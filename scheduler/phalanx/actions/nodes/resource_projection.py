@@ -33,7 +33,8 @@ def projections_for(session: Session, pods: Sequence[Pod]) -> tuple[Projection, 
     """The projections for these pods, one of each kind that is placed together."""
     shapes = [pod.shape for pod in pods]
     parts = [supply.project(shapes) for supply in session.facts.needed_supplies(shapes)]
-    others = device_projection(session, pods), charge_projection(pods)
+    devices = device_projection(session, pods) if any(shape.device_slot for shape in shapes) else None
+    others = devices, charge_projection(pods)
     return (*session.projections(shapes), *parts, *[each for each in others if each is not None])
 
 

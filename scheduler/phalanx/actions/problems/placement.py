@@ -71,10 +71,10 @@ def apply_placement(session: Session, placement: DemandPlacement) -> Statement:
 
 
 class Lacking(Struct, frozen=True):
-    """What placed pods would not get: something of this supply, or else devices for their claims."""
+    """Of which supply placed pods would not get what they need, and why."""
 
-    supply: SessionSupply | None = None
-    why: str = ""
+    supply: SessionSupply
+    why: str
     on_nodes: bool = False
     """Whether devices of single nodes do not suffice for pods that differ; else those of several nodes."""
 
@@ -82,17 +82,12 @@ class Lacking(Struct, frozen=True):
 def lacking_of(session: Session, assignments: Assignments) -> Lacking | None:
     """What these pods would not get where the problem places them; None if they get all.
 
-    The problem bounds what nodes and sets of nodes have. The bounds are not always exact: those of devices
-    not for claims that are not plain, and where devices of several nodes and those of one node match the
-    same requests.
+    The problem bounds what nodes and sets of nodes have. The bounds are not always exact.
     """
     for supply in session.supplies:
         why = supply.lacking(assignments)
         if why is not None:
             return Lacking(supply, why)
-    devices = session.devices
-    if devices.may_decline(assignments) and devices.allocate(assignments) is None:
-        return Lacking()
     return None
 
 

@@ -22,8 +22,8 @@ from phalanx.actions.problems.device_choices import placed_by_choice
 from phalanx.actions.problems.placement import DemandPlacement, Lacking, lacking_of
 from phalanx.actions.problems.pod_assignment import assign_pods
 from phalanx.actions.problems.problem_builder import ProblemBuilder
+from phalanx.framework.device_supply import DeviceBounds
 from phalanx.framework.session import Session
-from phalanx.framework.session_devices import DeviceBounds
 from phalanx.model.names import GangId, NodeName
 from phalanx.model.pods import Assignments
 from phalanx.solver.answer import Placed
@@ -162,15 +162,20 @@ class Placer:
         return None
 
     def _tried(self, demand: Demand, solve: Solve, avoiding: frozenset[NodeName]) -> Taken | _Refused | None:
-        is_noted = self._notes is not None
-        answer = placed_by_choice(self._session, demand, lambda: solve(avoiding), is_noted=is_noted)
+        if demand.gang.claims_devices:
+            is_noted = self._notes is not None
+            answer = placed_by_choice(self._session, demand, lambda: solve(avoiding), is_noted=is_noted)
+        else:
+            answer = solve(avoiding)
         if answer is None:
             return None
         assignments = assign_pods(self._session, demand, answer.assignments)
         lacking = lacking_of(self._session, assignments)
         if lacking is None:
             return Taken(answer, assignments)
-        short = short_of_devices(self._session, assignments) if lacking.supply is None else ()
+        short = (
+            short_of_devices(self._session, assignments) if lacking.supply is self._session.devices else ()
+        )
         return _Refused(answer, replace(lacking, on_nodes=bool(short)), short)
 
     def _solve(self, demand: Demand, avoiding: frozenset[NodeName]) -> Placed | None:

@@ -133,7 +133,8 @@ class ProblemBuilder:
                 self._taken.append((class_spec, table))
             else:
                 table = ClassTable(self._session, class_spec, order)
-            if not class_spec.eligibility_versions and not self._session.devices.bounds.parts:
+            is_bounded = bool(class_spec.devices) and bool(self._session.devices.bounds.parts)
+            if not class_spec.eligibility_versions and not is_bounded:
                 self._tables[class_spec.key] = table
         return table
 

@@ -16,7 +16,7 @@ from msgspec import Struct
 from phalanx.actions.demands.demand import Demand
 from phalanx.actions.demands.demand_queue import rank_of
 from phalanx.actions.reservations.reservations import CapacityKey, capacity_delta, split
-from phalanx.framework.device_changes import Places
+from phalanx.framework.device_grants import Places
 from phalanx.framework.evictions import Beneficiary
 from phalanx.framework.lost_devices import by_place, granted_to_lost
 from phalanx.framework.placeholders import placeholder

@@ -7,12 +7,18 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from phalanx.cli.verbs.limits import COMPLETION_NAMES_MAX, COMPLETION_TIMEOUT_S
 from phalanx.kube.blocking import BlockingClient
 from phalanx.kube.errors import ApiError
 from phalanx.kube.kubeconfig import NoCluster, Source, contexts
 from phalanx.model.api.kinds import KINDS
 from phalanx.ports import OutcomeUnknown, RequestNotSent
+
+_COMPLETION_NAMES_MAX: Final = 500
+"""Names that a completion offers. More cannot be read."""
+
+_COMPLETION_TIMEOUT_S: Final = 2.0
+"""Seconds after which a completion gives up, because somebody waits for the Tab key."""
+
 
 Candidate = tuple[str, str]
 """A word and its description."""
@@ -48,7 +54,7 @@ def live_names(what: str, cluster: Cluster) -> list[Candidate]:
         return [(name, "context") for name in contexts(cluster.kubeconfig)]
     try:
         access = Source(cluster.kubeconfig, cluster.context).read()
-        with closing(BlockingClient(access, timeout=COMPLETION_TIMEOUT_S)) as client:
+        with closing(BlockingClient(access, timeout=_COMPLETION_TIMEOUT_S)) as client:
             namespace = cluster.namespace or access.namespace or "default"
             return list(_SOURCES[what](_Reader(client, namespace)))
     except (NoCluster, ApiError, RequestNotSent, OutcomeUnknown, msgspec.DecodeError, KeyError):
@@ -62,7 +68,7 @@ class _Reader(Struct, frozen=True):
     def objects(self, kind: str) -> list[_Named]:
         """The first objects of a kind, in the namespace that counts."""
         path = KINDS[kind].path(namespace=self.namespace if KINDS[kind].namespaced else "")
-        return _names_of(self.client.get(path, {"limit": str(COMPLETION_NAMES_MAX)})).items or []
+        return _names_of(self.client.get(path, {"limit": str(_COMPLETION_NAMES_MAX)})).items or []
 
 
 def _gangs(reader: _Reader) -> Iterable[Candidate]:

@@ -3,7 +3,7 @@
 import asyncio
 import sys
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from cyclopts import Parameter
@@ -13,7 +13,6 @@ from rich.text import Text
 from phalanx.cli.doctor.examination import examine, is_wrong
 from phalanx.cli.doctor.finding import CheckFindings, Severity
 from phalanx.cli.doctor.installation import Installation
-from phalanx.cli.doctor.limits import DOCTOR_CONNECTIONS
 from phalanx.cli.doctor.read import read_installation
 from phalanx.cli.exits import Exit
 from phalanx.cli.formatting import count
@@ -24,6 +23,10 @@ from phalanx.kube.errors import ApiError
 from phalanx.kube.kubeconfig import NoCluster
 from phalanx.model.texts import printable
 from phalanx.ports import OutcomeUnknown, RequestNotSent
+
+_DOCTOR_CONNECTIONS: Final = 16
+"""Connections to the API server: about 150 rights are asked for, each in its own request."""
+
 
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
 
@@ -74,7 +77,7 @@ async def _results(
     settings: Installation, kubeconfig: Path | None, context: str | None
 ) -> tuple[CheckFindings, ...] | None:
     try:
-        async with reader(kubeconfig=kubeconfig, context=context, connections=DOCTOR_CONNECTIONS) as source:
+        async with reader(kubeconfig=kubeconfig, context=context, connections=_DOCTOR_CONNECTIONS) as source:
             return examine(await read_installation(source, SystemClock(), settings))
     except (NoCluster, ApiError, RequestNotSent, OutcomeUnknown) as error:
         print(f"doctor: {error}", file=sys.stderr)

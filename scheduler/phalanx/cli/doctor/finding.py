@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable
 from enum import StrEnum
+from typing import Final
 
 from msgspec import Struct
 
-from phalanx.cli.doctor.limits import SHOWN_NAMES
+_SHOWN_NAMES: Final = 5
+"""Names of objects that one finding lists. Enough to look at some."""
 
 
 class Severity(StrEnum):
@@ -37,5 +39,5 @@ class CheckFindings(Struct, frozen=True):
 def names(found: Iterable[str]) -> str:
     """The first names in their order, and the number of the others."""
     listed = sorted(found)
-    more = len(listed) - SHOWN_NAMES
-    return ", ".join(listed[:SHOWN_NAMES]) + (f" and {more} more" if more > 0 else "")
+    more = len(listed) - _SHOWN_NAMES
+    return ", ".join(listed[:_SHOWN_NAMES]) + (f" and {more} more" if more > 0 else "")

@@ -10,9 +10,3 @@ VERDICT_S: Final = 60
 
 TERMINATING_S: Final = 300
 """Seconds after the grace period of a pod after which its node does not delete it any more."""
-
-DOCTOR_CONNECTIONS: Final = 16
-"""Connections to the API server: about 150 rights are asked for, each in its own request."""
-
-SHOWN_NAMES: Final = 5
-"""Names of objects that one finding lists. Enough to look at some."""

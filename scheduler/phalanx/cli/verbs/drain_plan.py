@@ -1,7 +1,7 @@
 """`phalanx drain-plan`: an order in which nodes can be emptied with few restarts."""
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated
+from typing import Annotated, Final
 
 from cyclopts import Parameter
 
@@ -9,7 +9,6 @@ from phalanx.cli.exits import BadInput
 from phalanx.cli.formatting import count
 from phalanx.cli.verbs.formatting import names
 from phalanx.cli.verbs.jobs import QUIET
-from phalanx.cli.verbs.limits import PLAN_NODES_MAX
 from phalanx.cli.verbs.node_faults import fault_finder
 from phalanx.cli.verbs.nodes import EVERYWHERE, NODE_KINDS
 from phalanx.cli.verbs.options import ViewOptions
@@ -19,6 +18,9 @@ from phalanx.cli.verbs.seen import Seen
 from phalanx.cli.verbs.views.drain_plan import DrainPlan, DrainStep
 from phalanx.cli.verbs.views.drain_plan import drain_plan as plan_of
 from phalanx.model.names import NodeName
+
+_PLAN_NODES_MAX: Final = 2000
+"""Nodes that `drain-plan` puts in an order. The search looks at all that are left for each of them."""
 
 
 def drain_plan(
@@ -73,8 +75,8 @@ def _chosen(seen: Seen, names: tuple[str, ...], selector: str | None) -> list[st
         if (not names or name in names)
         and (not key or (state.node.labels.get(key) == value if equals else key in state.node.labels))
     ]
-    if len(chosen) > PLAN_NODES_MAX:
-        raise BadInput(f"expected at most {PLAN_NODES_MAX} nodes, found {len(chosen)}: choose some")
+    if len(chosen) > _PLAN_NODES_MAX:
+        raise BadInput(f"expected at most {_PLAN_NODES_MAX} nodes, found {len(chosen)}: choose some")
     if not chosen:
         raise NotFound("no node is chosen")
     return chosen

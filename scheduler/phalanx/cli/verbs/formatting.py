@@ -3,9 +3,15 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from phalanx.cli.verbs.limits import BAR_CELLS, NAMES_SHOWN
 from phalanx.model.api.meta import WrittenQuantity
 from phalanx.model.resources import CPU, MEMORY, PODS, InvalidQuantity, Resources, capacity_amount
+
+_BAR_CELLS: Final = 20
+"""Width of a bar. A cell is then 5 % of the largest amount."""
+
+_NAMES_SHOWN: Final = 3
+"""Names in one cell of a table; `-o wide` shows all."""
+
 
 _UNITS: Final = (("Ti", 1 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10))
 _PLACES: Final = ("kubernetes.io/", "k8s.io/")
@@ -74,12 +80,12 @@ def age(seconds: int) -> str:
 
 def names(found: Sequence[str], *, is_wide: bool = False) -> str:
     """The first names and the number of the others; all of them if the table is wide."""
-    if is_wide or len(found) <= NAMES_SHOWN:
+    if is_wide or len(found) <= _NAMES_SHOWN:
         return ",".join(found)
-    return f"{','.join(found[:NAMES_SHOWN])} +{len(found) - NAMES_SHOWN}"
+    return f"{','.join(found[:_NAMES_SHOWN])} +{len(found) - _NAMES_SHOWN}"
 
 
-def bar(parts: Sequence[tuple[str, int]], whole: int, *, cells: int = BAR_CELLS) -> list[tuple[str, str]]:
+def bar(parts: Sequence[tuple[str, int]], whole: int, *, cells: int = _BAR_CELLS) -> list[tuple[str, str]]:
     """A bar of `cells` cells: for each part its signs; together with the part's own sign.
 
     Each part that is not 0 has at least one cell if there is one left, so that small use is seen.

@@ -12,11 +12,11 @@ from phalanx.cli.verbs.views.find import Ambiguous, find_gang, kind_named
 from phalanx.cli.verbs.views.gangs import GangEntry, State, gang_entries
 from phalanx.kube.blocking import BlockingClient
 from phalanx.kube.errors import NotFound as ObjectNotFound
-from phalanx.kube.workload_suspender import set_suspended
 from phalanx.model.api.kind import Kind
 from phalanx.model.api.kinds import KINDS
 from phalanx.model.gangs import Gang
 from phalanx.model.names import ANNOTATION_SUSPENSION
+from phalanx.model.workloads.kind import set_suspended
 from phalanx.model.workloads.known import WORKLOADS
 
 

@@ -10,7 +10,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
 
-from phalanx.cli.verbs.limits import ESCAPE_SEQUENCE_S, KEYS_READ
+_KEYS_READ: Final = 1024
+"""Bytes of keys that `top` reads at once: far more than somebody types during a frame."""
+
+_ESCAPE_SEQUENCE_S: Final = 0.05
+"""Seconds between Esc and the next byte of an arrow key. Terminals send both at once; ssh may part them."""
+
 
 ESCAPE: Final = "\x1b"
 
@@ -47,7 +52,7 @@ class Keyboard:
         as Python ignores exceptions in finalizers.
         """
         ready, _, _ = select.select([self._terminal, self._signals], [], [], timeout)
-        if self._signals in ready and signal.SIGINT in os.read(self._signals, KEYS_READ):
+        if self._signals in ready and signal.SIGINT in os.read(self._signals, _KEYS_READ):
             raise KeyboardInterrupt
         return self._keys() if self._terminal in ready else []
 
@@ -58,9 +63,9 @@ class Keyboard:
 
     def _keys(self) -> list[str]:
         try:
-            typed = os.read(self._terminal, KEYS_READ)
-            while typed.endswith(b"\x1b") and select.select([self._terminal], [], [], ESCAPE_SEQUENCE_S)[0]:
-                more = os.read(self._terminal, KEYS_READ)
+            typed = os.read(self._terminal, _KEYS_READ)
+            while typed.endswith(b"\x1b") and select.select([self._terminal], [], [], _ESCAPE_SEQUENCE_S)[0]:
+                more = os.read(self._terminal, _KEYS_READ)
                 if not more:
                     break
                 typed += more

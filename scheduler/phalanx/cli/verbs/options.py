@@ -6,7 +6,9 @@ from typing import Annotated, Final, Literal
 
 from cyclopts import Parameter
 
-from phalanx.cli.verbs.limits import WATCH_PERIOD_S
+_WATCH_PERIOD_S: Final = 2.0
+"""Seconds between two readings of `--watch` and `top`, as `watch kubectl` has them."""
+
 
 Output = Literal["table", "wide", "json", "yaml"]
 
@@ -40,4 +42,4 @@ class ViewOptions(ClusterOptions):
         bool,
         Parameter(name=["--watch", "-w"], negative="", help="Show it again when it changes, until Ctrl-C."),
     ] = False
-    interval: Annotated[float, Parameter(help="Seconds between two readings with --watch.")] = WATCH_PERIOD_S
+    interval: Annotated[float, Parameter(help="Seconds between two readings with --watch.")] = _WATCH_PERIOD_S

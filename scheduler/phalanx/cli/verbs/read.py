@@ -1,15 +1,13 @@
 """Read a cluster with the rights of the kubeconfig's user. What is forbidden is left out, with a note."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from phalanx.cache.cache import Cache
-from phalanx.cli.verbs.limits import OWNER_ROUNDS_MAX, READ_THREADS
 from phalanx.cli.verbs.listed import Listed
 from phalanx.cli.verbs.seen import Seen
 from phalanx.kube.blocking import BlockingClient
@@ -19,12 +17,10 @@ from phalanx.model.api.config_maps import ConfigMap
 from phalanx.model.api.kind import Kind
 from phalanx.model.api.kinds import KINDS
 from phalanx.model.api.meta import KubeObject
-from phalanx.model.dialects.known import WITH_OBJECTS
-from phalanx.model.events import NotListed, Relisted
-from phalanx.model.memory import Memory
-from phalanx.model.names import API_GROUP
-from phalanx.model.snapshot import Snapshot
 from phalanx.model.stored_records import RECORDS_NAME
+
+_READ_THREADS: Final = 8
+"""Kinds that are listed at the same time. Some are waited for while another one is decoded."""
 
 
 class Wanted(Struct, frozen=True, kw_only=True):
@@ -52,11 +48,12 @@ def read_cluster(client: BlockingClient, wanted: Wanted, *, now_ms: int) -> Seen
     found = _list_all(client, wanted, wanted.kinds)
     snapshot = None
     if wanted.with_gangs:
+        from phalanx.cli.verbs.gangs_of_objects import snapshot_of
 
         def read_more(kinds: Iterable[str]) -> dict[str, Listed]:
             return _list_all(client, wanted, kinds)
 
-        snapshot = _snapshot_of(found, read_more, scheduler_name=wanted.scheduler_name, now_ms=now_ms)
+        snapshot = snapshot_of(found, read_more, scheduler_name=wanted.scheduler_name, now_ms=now_ms)
     return Seen(
         now_ms=now_ms,
         namespace=wanted.namespace,
@@ -88,7 +85,7 @@ def with_records(client: BlockingClient, seen: Seen, *, namespace: str) -> Seen:
 
 
 def _list_all(client: BlockingClient, wanted: Wanted, kinds: Iterable[str]) -> dict[str, Listed]:
-    with ThreadPoolExecutor(READ_THREADS) as threads:
+    with ThreadPoolExecutor(_READ_THREADS) as threads:
         try:
             answers = threads.map(lambda name: _list(client, wanted, KINDS[name]), kinds)
             return {each.kind: each for each in answers}
@@ -142,47 +139,3 @@ def _objects(client: BlockingClient, kind: Kind, path: str) -> tuple[KubeObject,
 def namespace_of(*, named: str | None, of_context: str) -> str:
     """The namespace that counts, as for kubectl."""
     return named or of_context or "default"
-
-
-_MISSING: Final = "missing:"
-
-
-def _snapshot_of(
-    found: dict[str, Listed],
-    read_more: Callable[[Iterable[str]], dict[str, Listed]],
-    *,
-    scheduler_name: str,
-    now_ms: int,
-) -> Snapshot:
-    """The snapshot of what was found. The kinds that `read_more` reads are added to `found`."""
-    cache = Cache(scheduler_name=scheduler_name)
-    _feed(cache, found.values())
-    for _ in range(OWNER_ROUNDS_MAX):
-        needed = [kind for kind in _needed(cache) if kind not in found]
-        if not needed:
-            break
-        more = read_more(needed)
-        _feed(cache, more.values())
-        found |= more
-    return cache.snapshot(now=now_ms, seed=0, memory=Memory())
-
-
-def _needed(cache: Cache) -> list[str]:
-    """Kinds above the pods that were read: owners, and PodGroups of other projects that pods name."""
-    dialects = {
-        gang.dialect
-        for gang in cache.snapshot(now=0, seed=0, memory=Memory()).gangs.values()
-        if gang.id.startswith(_MISSING) and gang.dialect != API_GROUP
-    }
-    groups = [dialect.kind for dialect in WITH_OBJECTS if dialect.name in dialects]
-    return [kind for kind in (*cache.workload_kinds(), *groups) if kind in KINDS]
-
-
-def _feed(cache: Cache, found: Iterable[Listed]) -> None:
-    events: list[Any] = []
-    for each in found:
-        if each.why_not and not each.is_partial:
-            events.append(NotListed(each.kind, each.why_not))
-        else:
-            events.append(Relisted(each.kind, each.objects))
-    cache.apply_all(events)

@@ -2,13 +2,13 @@
 
 import sys
 from collections.abc import Iterator, Mapping
+from typing import Final
 
 from phalanx.cli.exits import BadInput, Exit
 from phalanx.cli.formatting import count
 from phalanx.cli.verbs.events import Event, read_events
 from phalanx.cli.verbs.formatting import amount, short
 from phalanx.cli.verbs.jobs import gang_lines, since_text
-from phalanx.cli.verbs.limits import TOP_ROWS
 from phalanx.cli.verbs.node_faults import fault_finder
 from phalanx.cli.verbs.nodes import EVERYWHERE, NODE_KINDS, node_lines, used_bar
 from phalanx.cli.verbs.options import ViewOptions
@@ -19,6 +19,10 @@ from phalanx.cli.verbs.seen import Seen
 from phalanx.cli.verbs.views.nodes import NodesView
 from phalanx.cli.verbs.views.top import TopView, top_view
 from phalanx.kube.blocking import BlockingClient
+
+_TOP_ROWS: Final = 12
+"""Rows of each part of a frame of `top`, for the same reason."""
+
 
 _QUIT = frozenset({"q", "Q", "\x1b"})
 """Keys that end the view; the last one is Esc."""
@@ -120,16 +124,16 @@ def _lines(view: TopView, how: Format) -> Iterator[Line]:
         yield line(Span("nodes  ", BOLD), _counts(view.nodes) or "none")
     if view.queues.queues:
         yield _EMPTY
-        yield from queue_lines(view.queues, Format(now_ms=how.now_ms))[: TOP_ROWS + 1]
+        yield from queue_lines(view.queues, Format(now_ms=how.now_ms))[: _TOP_ROWS + 1]
     if view.waiting:
         yield _EMPTY
-        yield from gang_lines(view.waiting[:TOP_ROWS], Format(all_namespaces=True, now_ms=how.now_ms))
-        yield from _more(len(view.waiting) - TOP_ROWS, "waiting gang")
+        yield from gang_lines(view.waiting[:_TOP_ROWS], Format(all_namespaces=True, now_ms=how.now_ms))
+        yield from _more(len(view.waiting) - _TOP_ROWS, "waiting gang")
     if view.faulty:
         yield _EMPTY
-        faulty = NodesView(view.resource, view.faulty[:TOP_ROWS])
+        faulty = NodesView(view.resource, view.faulty[:_TOP_ROWS])
         yield from node_lines(faulty, Format(now_ms=how.now_ms))
-        yield from _more(len(view.faulty) - TOP_ROWS, "node")
+        yield from _more(len(view.faulty) - _TOP_ROWS, "node")
     if view.decisions:
         yield _EMPTY
         yield line(Span("last decisions", BOLD))

@@ -5,14 +5,17 @@ seldom change from one cycle to the next, so sessions share them with what follo
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from msgspec import Struct
 
-from phalanx.limits import MATCHED_LABELS_MAX
 from phalanx.model.conversion.metadata import PER_POD_LABELS
 from phalanx.model.conversion.selectors import keys_of
 from phalanx.model.pods import NO_LABELS, AffinityTerms, PodLabels, Term, WeightedPodTerm
 from phalanx.model.selectors import labels_match, required_label_pairs
+
+_MATCHED_LABELS_MAX: Final = 1 << 16
+"""Sets of labels for which the terms that select them are remembered. Pods of one template share a set."""
 
 
 class _Selection(Struct, frozen=True):
@@ -45,7 +48,7 @@ class _TermMatcher:
             return ()
         found = self._known.get((namespace, labels, own))
         if found is None:
-            if len(self._known) >= MATCHED_LABELS_MAX:
+            if len(self._known) >= _MATCHED_LABELS_MAX:
                 self._known.clear()
             pairs = dict((*labels.pairs, *own.pairs))
             selected = {

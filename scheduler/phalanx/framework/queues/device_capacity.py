@@ -27,7 +27,9 @@ class _Session(Protocol):
     snapshot: Snapshot
     nodes: Mapping[NodeName, NodeState]
     queues: QueueTree
-    devices: SessionDevices
+
+    @property
+    def devices(self) -> SessionDevices: ...
 
 
 class DeviceCapacity:

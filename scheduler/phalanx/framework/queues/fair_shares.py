@@ -52,9 +52,10 @@ class _Session(Protocol):
     facts: NodeFacts
     queues: QueueTree
     ledger: Ledger
-    devices: SessionDevices
     behind: Mapping[GangId, int]
 
+    @property
+    def devices(self) -> SessionDevices: ...
     @property
     def sums(self) -> RunningSums: ...
     @property

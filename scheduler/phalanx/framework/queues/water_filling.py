@@ -8,11 +8,16 @@ levels are leximin: no level can rise unless one that is not higher falls. Fract
 from collections.abc import Sequence
 from fractions import Fraction
 from math import lcm
+from typing import Final
 
 from msgspec import Struct
 
-from phalanx.limits import WATER_LEVEL_BITS_MAX
 from phalanx.model.resources import Resources
+
+_WATER_LEVEL_BITS_MAX: Final = 2048
+"""Bits of the common denominator in water filling. Enough for 50 siblings whose largest demands are odd
+numbers of bytes, or for 1,000 that demand devices. Beyond it fractions are rounded to 64 bits, since exact
+ones take seconds."""
 
 
 class Bundle(Struct, frozen=True):
@@ -46,7 +51,7 @@ def fill(bundles: Sequence[Bundle], capacity: Resources) -> list[int | Fraction]
 def _as_integers(rates: Sequence[Fraction]) -> list[int]:
     """The rates as integers, in a smaller unit of the level: exact, or rounded to 64 bits."""
     unit = lcm(*(rate.denominator for rate in rates))
-    if unit.bit_length() <= WATER_LEVEL_BITS_MAX:
+    if unit.bit_length() <= _WATER_LEVEL_BITS_MAX:
         return [rate.numerator * (unit // rate.denominator) for rate in rates]
     unit = (1 << 64) * max(rate.denominator // rate.numerator + 1 for rate in rates)
     return [rate.numerator * unit // rate.denominator for rate in rates]

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct, structs
 
-from phalanx.limits import IGNORED_HINTS_SHOWN, PARTIAL_GANG_RELEASED_S
+from phalanx.limits import PARTIAL_GANG_RELEASED_S
 from phalanx.model.api.pod_groups import PodGroupSpec
 from phalanx.model.api.values import duration_text
 from phalanx.model.conversion.cluster_objects import PriorityLevel, resolve
@@ -27,6 +27,10 @@ from phalanx.model.pods import Pod, PodPhase
 from phalanx.model.queues import allows_start_by
 from phalanx.model.reasons import Objection, Reason
 from phalanx.model.records import GangRecord
+
+_IGNORED_HINTS_SHOWN: Final = 3
+"""Ignored hints that a verdict lists. The others usually have the same mistake."""
+
 
 _NEVER: Final = "Never"
 
@@ -229,7 +233,7 @@ def _hints(own: Iterable[str], members: Sequence[Pod], group: PodGroup | None) -
     for pod in members:
         if pod.ignored:
             found.setdefault(pod.ignored, f"pod {pod.name}: {pod.ignored}")
-    return tuple(found.values())[:IGNORED_HINTS_SHOWN]
+    return tuple(found.values())[:_IGNORED_HINTS_SHOWN]
 
 
 def _first_hint(members: Sequence[Pod], group: PodGroup | None) -> str:

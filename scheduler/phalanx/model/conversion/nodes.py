@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 from sys import intern
+from typing import Final
 
-from phalanx.limits import NODE_JOIN_GRACE_S
 from phalanx.model.api import core
 from phalanx.model.api.values import seconds
 from phalanx.model.conversion.images import read_node_images
@@ -13,6 +13,10 @@ from phalanx.model.nodes import Node, Taint, is_state_taint
 from phalanx.model.reasons import Objection, Reason
 from phalanx.model.resources import InvalidQuantity, capacity_amount
 from phalanx.model.supplies.gpu_shares.read import add_shared_devices
+
+_NODE_JOIN_GRACE_S: Final = 120
+"""Seconds after its creation during which condition changes of a node count as joining. Kubernetes waits 60 s
+for a kubelet."""
 
 
 def read_node(
@@ -53,11 +57,11 @@ def read_node(
 def _condition_changes(conditions: Iterable[core.NodeCondition], *, joined: int) -> dict[str, int]:
     """When each condition last changed.
 
-    Left out are changes within NODE_JOIN_GRACE_S of the creation of the node: they are part of joining, or
+    Left out are changes within _NODE_JOIN_GRACE_S of the creation of the node: they are part of joining, or
     come from a clock that is behind. Empty for a manifest without a creation time.
     """
     changes = {each.type: seconds(each.last_transition_time) for each in conditions}
-    return {kind: at for kind, at in changes.items() if joined and at > joined + NODE_JOIN_GRACE_S}
+    return {kind: at for kind, at in changes.items() if joined and at > joined + _NODE_JOIN_GRACE_S}
 
 
 def read_capacity(

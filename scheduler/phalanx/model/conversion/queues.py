@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from enum import StrEnum
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from msgspec import structs
 
-from phalanx.limits import QUEUE_LEVELS_MAX, SHOWN_QUEUES
+from phalanx.limits import SHOWN_QUEUES
 from phalanx.model.api.meta import LabelSelector
 from phalanx.model.api.queues import Queue as WireQueue
 from phalanx.model.api.queues import QueueDisruption, QueueSpec, QueueStatus, Reclaim
@@ -29,6 +29,10 @@ from phalanx.model.queues import (
 )
 from phalanx.model.reasons import Objection, Reason
 from phalanx.model.resources import CPU, InvalidQuantity, capacity_amount
+
+_QUEUE_LEVELS_MAX: Final = 32
+"""Levels of the tree of queues. Orders and shares visit each of them, and call themselves for each."""
+
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -169,18 +173,18 @@ def _namespaces(selector: LabelSelector | None, problems: list[Objection]) -> Te
 def queue_tree(queues: Iterable[Queue]) -> Mapping[QueueName, Queue]:
     """All queues by name, including `default`, sorted by name.
 
-    A queue whose parent does not exist, each queue of a cycle, and each below QUEUE_LEVELS_MAX others, loses
+    A queue whose parent does not exist, each queue of a cycle, and each below _QUEUE_LEVELS_MAX others, loses
     its parent and gets an error.
     """
     by_name = {DEFAULT_QUEUE: DEFAULT, **{queue.name: queue for queue in queues}}
     cycles = _cycle_lengths(by_name)
     rooted = {name: _rooted(by_name[name], by_name, cycles) for name in sorted(by_name)}
-    text = f"spec.parent: expected at most {QUEUE_LEVELS_MAX} levels of queues"
+    text = f"spec.parent: expected at most {_QUEUE_LEVELS_MAX} levels of queues"
     return rooted | {name: _cut(rooted[name], text) for name in _too_deep(rooted)}
 
 
 def _too_deep(rooted: Mapping[QueueName, Queue]) -> list[QueueName]:
-    """The queues below QUEUE_LEVELS_MAX others, and again after as many levels."""
+    """The queues below _QUEUE_LEVELS_MAX others, and again after as many levels."""
     levels: dict[QueueName, int] = {}
     for start in rooted:
         path: list[QueueName] = []
@@ -191,7 +195,7 @@ def _too_deep(rooted: Mapping[QueueName, Queue]) -> list[QueueName]:
         level = levels.get(name, 0) if name is not None else 0
         for inner in reversed(path):
             level = levels[inner] = level + 1
-    return [name for name, level in levels.items() if level > 1 and level % QUEUE_LEVELS_MAX == 1]
+    return [name for name, level in levels.items() if level > 1 and level % _QUEUE_LEVELS_MAX == 1]
 
 
 def _rooted(queue: Queue, by_name: Mapping[QueueName, Queue], cycles: Mapping[QueueName, int]) -> Queue:

@@ -8,10 +8,15 @@ as the API server defaults it. Amounts are rounded up per container.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
-from phalanx.limits import POD_REQUEST_MAX, POD_RESOURCES_MAX
+from phalanx.limits import POD_REQUEST_MAX
 from phalanx.model.api.core import Container, ContainerStatus, Pod, PodStatus, Quantity, ResourceRequirements
 from phalanx.model.resources import PODS, InvalidQuantity, Resources, add, request_amount
+
+_POD_RESOURCES_MAX: Final = 256
+"""Resources that a pod may request. Real pods request about ten, and each is compared with every node."""
+
 
 _POD_LEVEL = ("cpu", "memory", "hugepages-")
 """Resources that may be requested for the pod as a whole."""
@@ -67,9 +72,9 @@ def read_amounts(written: Mapping[str, Quantity], path: str, wrong: list[str]) -
 
 def too_many(amounts: Resources, path: str) -> list[str]:
     """An error if more resources are requested than a pod may have."""
-    if len(amounts) <= POD_RESOURCES_MAX:
+    if len(amounts) <= _POD_RESOURCES_MAX:
         return []
-    return [f"{path}: requests {len(amounts)} resources, expected at most {POD_RESOURCES_MAX}"]
+    return [f"{path}: requests {len(amounts)} resources, expected at most {_POD_RESOURCES_MAX}"]
 
 
 def aggregate(main: Iterable[Resources], init: Sequence[Resources], sidecar: Sequence[bool]) -> Resources:

@@ -68,15 +68,7 @@ def default_selector(pod: core.Pod) -> tuple[str, str] | None:
 
 
 def _of_default(each: DefaultConstraint, selector: LabelSelector) -> core.TopologySpreadConstraint:
-    return core.TopologySpreadConstraint(
-        topology_key=each.topology_key,
-        when_unsatisfiable=each.when_unsatisfiable,
-        max_skew=each.max_skew,
-        min_domains=each.min_domains,
-        label_selector=selector,
-        node_affinity_policy=each.node_affinity_policy,
-        node_taints_policy=each.node_taints_policy,
-    )
+    return core.TopologySpreadConstraint(label_selector=selector, **structs.asdict(each))
 
 
 def spread_labels(spec: core.PodSpec, labels: Mapping[str, str]) -> tuple[object, ...]:

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from phalanx.limits import CAPACITY_HOLD_MS, TASK_GROUPS_MAX
+from phalanx.limits import CAPACITY_HOLD_MS
 from phalanx.model.conversion.requests import read_amounts, too_many
 from phalanx.model.conversion.template_shapes import shape_of_template
 from phalanx.model.conversion.workload_members import NUMBER_MAX
@@ -18,6 +18,10 @@ from phalanx.model.pods import PodShape
 from phalanx.model.reasons import Objection, Reason
 from phalanx.model.resources import PODS
 from phalanx.model.supplies.known import requests_parts
+
+_TASK_GROUPS_MAX: Final = 32
+"""Task groups of one application of YuniKorn: as many as the API allows roles of a PodGroup."""
+
 
 DOMAIN: Final = "yunikorn.apache.org"
 TASK_GROUPS: Final = f"{DOMAIN}/task-groups"
@@ -94,8 +98,8 @@ def _groups(text: str, wrong: list[str], refused: list[str]) -> Iterator[TaskGro
     if not isinstance(written, list):
         wrong.append(f"{_GROUPS_PATH}: expected a list in JSON")
         return
-    if len(written) > TASK_GROUPS_MAX:
-        wrong.append(f"{_GROUPS_PATH}: expected at most {TASK_GROUPS_MAX} task groups")
+    if len(written) > _TASK_GROUPS_MAX:
+        wrong.append(f"{_GROUPS_PATH}: expected at most {_TASK_GROUPS_MAX} task groups")
         return
     seen: set[str] = set()
     for index, each in enumerate(written):

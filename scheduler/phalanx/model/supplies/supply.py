@@ -207,7 +207,7 @@ class OpenSupply:
 class SessionSupply:
     """A supply of which a session knows what nodes have. Subclasses override what they need."""
 
-    names: tuple[str, ...]
+    names: tuple[str, ...] = ()
     """The first parts of the names of its resources."""
 
     reason: Reason
@@ -224,11 +224,15 @@ class SessionSupply:
         """The pod with what it needs in its shape."""
         return pod
 
+    def objection(self, gang: Gang) -> Objection | None:
+        """Why waiting members of the gang cannot get what they need, whatever is free."""
+        return None
+
     def project(self, shapes: Sequence[PodShape]) -> Projection | None:
         """What nodes have now of what these pods need; None if they need nothing."""
         return None
 
-    def shared(self, shapes: Sequence[PodShape]) -> Sequence[SharedAmounts]:
+    def shared_amounts(self, shapes: Sequence[PodShape]) -> Sequence[SharedAmounts]:
         """What several nodes have together now of what these pods need."""
         return ()
 

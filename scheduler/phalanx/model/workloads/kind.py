@@ -235,3 +235,12 @@ def names_on_path(path: str) -> Sequence[str]:
         return path.split(".")
     name, _, after = rest.partition("]")
     return [*before.split("."), name, *after.split(".")[1:]]
+
+
+def set_suspended(kind: WorkloadKind, value: bool) -> dict[str, object]:
+    """A merge patch that suspends or resumes a workload of this kind."""
+    patch: object = value
+    for name in reversed(names_on_path(kind.suspended)):
+        patch = {name: patch}
+    assert isinstance(patch, dict)
+    return patch

@@ -5,25 +5,39 @@ from typing import Any, Final
 
 from phalanx.cli.doctor.finding import Finding, Severity
 from phalanx.cli.doctor.installation import Installation, Right
+from phalanx.kube.workload_suspender import SUSPENSIONS_NAME
+from phalanx.model.workloads.known import WORKLOADS
+from phalanx.model.workloads.trainer import TRAIN_JOB
 
 _ROLE: Final = "ClusterRole"
 
+_SUSPENDED: Final = frozenset(
+    (kind.group, kind.plural) for kind in (*WORKLOADS.values(), TRAIN_JOB) if kind.suspended
+)
+_LOST: Final = " So evicted pods are deleted instead of suspending their workload, and may cost it retries."
+
+
+def _serves_suspension(right: Right) -> bool:
+    """Whether evictions work without the right, but cost retries."""
+    is_workload = (right.group, right.resource) in _SUSPENDED and right.verb in ("get", "patch")
+    return is_workload or right.name == SUSPENSIONS_NAME
+
 
 def check(seen: Installation) -> Iterator[Finding]:
-    """One finding for each resource, with the verbs that are missing."""
-    missing: dict[tuple[str, str, str, str], list[str]] = {}
+    """One finding for each resource, with the verbs that are missing, and one for those of suspensions."""
+    missing: dict[tuple[str, str, str, str, bool], list[str]] = {}
     for right in sorted(right for right, allowed in seen.rights.items() if not allowed):
-        key = (right.group, right.resource, right.namespace, right.name)
+        key = (right.group, right.resource, right.namespace, right.name, _serves_suspension(right))
         missing.setdefault(key, []).append(right.verb)
     account = f"ServiceAccount {seen.namespace}/{seen.service_account}"
-    for (group, resource, namespace, name), verbs in missing.items():
+    for (group, resource, namespace, name, is_optional), verbs in missing.items():
         which = f"{resource}.{group}" if group else resource
         where = (f" named {name}" if name else "") + (f" in namespace {namespace}" if namespace else "")
         role = "Role phalanx-lease" if namespace else "ClusterRole phalanx-scheduler"
         yield Finding(
-            Severity.ERROR,
+            Severity.WARNING if is_optional else Severity.ERROR,
             account,
-            f"It may not {', '.join(verbs)} {which}{where}.",
+            f"It may not {', '.join(verbs)} {which}{where}.{_LOST if is_optional else ''}",
             f"Apply the {role} and its binding: `kubectl apply -k deploy/base`.",
         )
 

@@ -12,16 +12,20 @@ order, not a promise. `phalanx what-if --drain` decides one step exactly.
 
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import nsmallest
+from typing import Final
 
 from msgspec import Struct
 
-from phalanx.cli.verbs.limits import PLAN_CANDIDATES
 from phalanx.cli.verbs.seen import Seen
 from phalanx.cli.verbs.views.nodes import FaultOf, NodeRow, nodes_view
 from phalanx.model.gangs import Gang
 from phalanx.model.names import NodeName
 from phalanx.model.pods import Pod
 from phalanx.model.resources import Resources, fits, subtract
+
+_PLAN_CANDIDATES: Final = 16
+"""Nodes of which `drain-plan` checks whether their gangs have capacity elsewhere. One is usually enough."""
+
 
 GangKey = tuple[str, str]
 """Namespace and name."""
@@ -90,7 +94,7 @@ class _Search:
     def steps(self) -> Iterable[DrainStep]:
         """The nodes in their order."""
         while self._left:
-            best = nsmallest(PLAN_CANDIDATES, self._left, key=self._rank)
+            best = nsmallest(_PLAN_CANDIDATES, self._left, key=self._rank)
             name = next((each for each in best if self._has_capacity(each)), best[0])
             del self._left[name]
             yield self._drain(name)

@@ -2,12 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 
 from phalanx.cli.verbs.formatting import main_resource
-from phalanx.cli.verbs.limits import DECISIONS_SHOWN, RATE_PERIOD_S
 from phalanx.cli.verbs.seen import Seen
 from phalanx.cli.verbs.views.gangs import GangRow, State, gang_rows
 from phalanx.cli.verbs.views.nodes import FaultOf, NodeRow, NodesView, nodes_view
@@ -15,6 +14,12 @@ from phalanx.cli.verbs.views.queues import QueuesView, queues_view
 from phalanx.cli.verbs.views.why import Moment, moment_of
 from phalanx.model.api.values import seconds
 from phalanx.model.resources import sum_of
+
+_DECISIONS_SHOWN: Final = 8
+"""Last decisions in a frame of `top`, so that a terminal of 50 lines shows all parts."""
+
+_RATE_PERIOD_S: Final = 60
+"""Seconds that rates are counted over."""
 
 
 class Decision(Struct, frozen=True, rename="camel"):
@@ -63,7 +68,7 @@ def frame_of(
     knows_nodes = "Node" not in seen.unread
     resource = nodes.resource if knows_nodes else main_resource(row.requests for row in gangs)
     used = [row.used for row in nodes.nodes if row.used is not None]
-    begin = seen.now_ms // 1000 - RATE_PERIOD_S
+    begin = seen.now_ms // 1000 - _RATE_PERIOD_S
     pods = [pod for gang in seen.cluster.gangs.values() for pod in gang.members]
     return TopView(
         resource=resource,
@@ -78,7 +83,7 @@ def frame_of(
         ),
         queues=queues,
         waiting=tuple(row for row in gangs if row.state is State.WAITING),
-        decisions=decisions_of(events)[:DECISIONS_SHOWN],
+        decisions=decisions_of(events)[:_DECISIONS_SHOWN],
     )
 
 

@@ -5,12 +5,15 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from phalanx.cli.verbs.limits import EVENTS_SHOWN
 from phalanx.cli.verbs.views.gangs import GangEntry, GangRow
 from phalanx.model.api.pod_groups import CertificateStatus, StartStatus
 from phalanx.model.conversion.pod_groups import workload_of
 from phalanx.model.pods import Pod, PodPhase
 from phalanx.model.reasons import Reason
+
+_EVENTS_SHOWN: Final = 10
+"""Distinct events of a gang that `why` lists, the newest ones."""
+
 
 _CATEGORIES: Final = {reason.value: reason.category.value for reason in Reason}
 
@@ -135,7 +138,7 @@ def history(
             before = found.get((moment.what, moment.text))
             found[moment.what, moment.text] = moment if before is None else _together(before, moment)
     moments = sorted(found.values(), key=lambda moment: moment.at, reverse=True)
-    return moments[:EVENTS_SHOWN]
+    return moments[:_EVENTS_SHOWN]
 
 
 def moment_of(event: Mapping[str, Any]) -> Moment:

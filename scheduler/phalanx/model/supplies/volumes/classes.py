@@ -54,8 +54,6 @@ class VolumeClasses:
 
     def pod_with_volumes(self, pod: Pod) -> Pod:
         """The pod with the states of its claims in its shape; the pod itself if it mounts none."""
-        if not pod.claims or pod.shape.volumes is not None:
-            return pod
         return self._with_sets(pod, _sets_of([state.wanted for state in self._counted(pod)]))
 
     def _with_sets(self, pod: Pod, sets: "_Sets") -> Pod:

@@ -7,11 +7,10 @@ from typing import Final
 from msgspec import Struct
 
 from phalanx.model.api import core
-from phalanx.model.conversion.requests import read_amounts
 from phalanx.model.conversion.selectors import read_label_selector, read_selector
 from phalanx.model.pods import MountedClaim, Provisioning, Requirement, Term, VolumeClaim, WantedVolume
 from phalanx.model.supplies.volumes.published import StaticVolume, may_be_reserved
-from phalanx.model.supplies.volumes.read_drivers import NO_DRIVER, DriverSource
+from phalanx.model.supplies.volumes.read_drivers import NO_DRIVER, DriverSource, read_bytes
 
 _PLACE_LABELS: Final = {
     "topology.kubernetes.io/zone": "topology.kubernetes.io/zone",
@@ -117,7 +116,7 @@ def read_claim(written: core.PersistentVolumeClaim) -> ClaimSource:
 def _size(spec: core.PersistentVolumeClaimSpec) -> int | None:
     """An invalid amount counts as the largest one, as that of a request."""
     asked = spec.resources.requests.get(_STORAGE) if spec.resources is not None else None
-    return None if asked is None else read_amounts({_STORAGE: asked}, "spec.resources.requests", [])[_STORAGE]
+    return read_bytes(asked, "spec.resources.requests", [])
 
 
 def read_volume(written: core.PersistentVolume) -> VolumeSource:
@@ -335,12 +334,11 @@ def read_static_volume(written: core.PersistentVolume, nodes: tuple[Term, ...]) 
     """What one PersistentVolume offers. An invalid capacity offers nothing."""
     meta, spec = written.metadata, written.spec
     wrong: list[str] = []
-    amount = spec.capacity.get(_STORAGE)
-    size = 0 if amount is None else read_amounts({_STORAGE: amount}, "spec.capacity", wrong)[_STORAGE]
+    size = read_bytes(spec.capacity.get(_STORAGE), "spec.capacity", wrong)
     return StaticVolume(
         name=meta.name,
         storage_class=meta.annotations.get(STORAGE_CLASS, spec.storage_class_name),
-        size=0 if wrong else size,
+        size=0 if wrong else size or 0,
         modes=tuple(sorted(set(spec.access_modes))),
         volume_mode=spec.volume_mode or _FILESYSTEM,
         attributes_class=spec.volume_attributes_class_name or "",

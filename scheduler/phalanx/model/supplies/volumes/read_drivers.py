@@ -45,7 +45,7 @@ def read_capacity(written: CSIStorageCapacity) -> CapacitySource:
     wrong: list[str] = []
     amount = written.capacity if written.maximum_volume_size is None else written.maximum_volume_size
     nodes = read_label_selector(written.node_topology, "nodeTopology", wrong)
-    bytes_, total = _bytes(amount, wrong), _bytes(written.capacity, wrong)
+    bytes_, total = read_bytes(amount, "capacity", wrong), read_bytes(written.capacity, "capacity", wrong)
     is_usable = nodes is not None and bytes_ is not None and not wrong
     return CapacitySource(
         storage_class=written.storage_class_name,
@@ -55,8 +55,9 @@ def read_capacity(written: CSIStorageCapacity) -> CapacitySource:
     )
 
 
-def _bytes(amount: Quantity | None, wrong: list[str]) -> int | None:
-    return None if amount is None else read_amounts({"storage": amount}, "capacity", wrong)["storage"]
+def read_bytes(amount: Quantity | None, path: str, wrong: list[str]) -> int | None:
+    """An amount of storage, if there is one. Errors are appended to `wrong`."""
+    return None if amount is None else read_amounts({"storage": amount}, path, wrong)["storage"]
 
 
 class Attachment(Struct, frozen=True, gc=False):

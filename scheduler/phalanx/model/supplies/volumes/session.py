@@ -80,7 +80,7 @@ class OpenVolumes(SessionSupply):
         sets = _sets_of(shapes)
         return VolumeProjection(self, sets) if sets else None
 
-    def shared(self, shapes: Sequence[PodShape]) -> list[SharedAmounts]:
+    def shared_amounts(self, shapes: Sequence[PodShape]) -> list[SharedAmounts]:
         """What several nodes have of these resources together."""
         found: list[SharedAmounts] = []
         for name, kinds in _sets_of(shapes).items():
