@@ -31,8 +31,8 @@ class OtherTopologyDomain(Rule, frozen=True, tag="other-topology-domain"):
 
     @property
     def key(self) -> str:
-        """What names the domains of nodes, as a node label does."""
-        return _key(self.topology, self.level)
+        """What names the domains of nodes, as a node label does. No node label has a space."""
+        return f"{self.topology} {self.level}"
 
     @property
     def other_levels(self) -> Mapping[str, OtherLevel]:
@@ -89,7 +89,7 @@ class OtherTopologyFewest(Rule, frozen=True, tag="other-topology-fewest"):
     def other_levels(self) -> Mapping[str, OtherLevel]:
         """A node in no domain has a value of its own."""
         levels = [OtherLevel(self.topology, level, counts_nodes=True) for level in self.levels]
-        return {f"{_key(self.topology, each.level)} or node": each for each in levels}
+        return {f"{self.topology} {each.level} or node": each for each in levels}
 
     def with_running(self, members: RunningMembers) -> Rule:
         nodes = members.nodes(self.subgroup)
@@ -101,8 +101,3 @@ class OtherTopologyFewest(Rule, frozen=True, tag="other-topology-fewest"):
             existing=tuple([tuple(sorted(values)) for values in domains]),
             open=tuple([tuple(sorted(values.union(nodes))) for values in domains]),
         )
-
-
-def _key(topology: str, level: str) -> str:
-    """The key of a level of a topology. No node label has a space."""
-    return f"{topology} {level}"

@@ -33,8 +33,7 @@ class SubgroupRule(Rule, frozen=True):
         yield SubgroupConstraint(self.subgroup, level, problem.roles_in(self.subgroup), self.size, anchors)
 
     def _by_domain(self, placed: PlacedPods) -> dict[tuple[str, ...], int]:
-        """Pods of the subgroup, running members included, by domain path; shorter where there is no
-        domain."""
+        """Pods of the subgroup and its running members by domain path; shorter where there is no domain."""
         depth = placed.problem.levels.index(self.level) + 1
         pods: dict[tuple[str, ...], int] = {}
         for one in placed.of_subgroup(self.subgroup):
