@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from phalanx.cycle import Engine
 from phalanx.framework.config import SchedulerConfig
+from phalanx.framework.retry import ADVICE_RENEWAL_MS
 from phalanx.model.memory import Memory
 from phalanx.model.reasons import CHANGE_FOR_ADVICE, WAIT_FOR_ADVICE, Reason, Verdict
 
@@ -55,7 +56,7 @@ def test_it_is_the_advice_of_a_cycle_that_searches_it_at_once(
         for what in events:
             number += 1
             apply_event(scenario, what, dice, number)
-        scenario.now += 1000
+        scenario.now += ADVICE_RENEWAL_MS
         snapshot = scenario.snapshot()
         found = engine.decide(snapshot)
         assert msgspec.json.encode(found) == msgspec.json.encode(later().decide(snapshot))
@@ -86,12 +87,17 @@ def test_the_last_advice_stays_until_there_is_new_one() -> None:
     scenario.memory = search_all(engine, engine.decide(scenario.snapshot()).memory)
     advised = Decided(engine.decide(scenario.snapshot())).verdict("small")
     scenario.capacity_version += 1
+    soon = engine.decide(scenario.snapshot())
+    assert Decided(soon).verdict("small") == advised
+    assert soon.wake_at == scenario.now + 2 * ADVICE_RENEWAL_MS
+    assert engine.advise() is None
+    scenario.memory, scenario.now = soon.memory, scenario.now + ADVICE_RENEWAL_MS
     again = engine.decide(scenario.snapshot())
     assert Decided(again).verdict("small") == advised
     found = engine.advise()
     assert found is not None
     assert not found.is_new
-    assert again.memory.refused_starts["default"]["gang-small"].advice_pending_since == again.cycle
+    assert again.memory.refused_starts["default"]["gang-small"].advice_pending_since == soon.cycle
 
 
 def test_the_queues_take_turns() -> None:

@@ -15,6 +15,7 @@ from phalanx.actions.context import Cycle
 from phalanx.actions.demands.demand import Demand
 from phalanx.actions.demands.gang_demands import demands_of
 from phalanx.actions.verdicts import explained, in_turn, with_evidence
+from phalanx.framework.retry import ADVICE_RENEWAL_MS
 from phalanx.model.decisions import Advised
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import Memory, Refusal
@@ -73,13 +74,17 @@ class Adviser:
             gang: refusal
             for refusals in (memory.refusals, *memory.refused_starts.values())
             for gang, refusal in refusals.items()
-            if refusal.advice_pending_since is not None
+            if refusal.advice_pending_since is not None and self._may_be_renewed(refusal)
         }
         first = [name for name in failures if name in pending]
         for name in dict.fromkeys((*first, *pending)):
             gang, refusal = self._cycle.backlog.snapshot.gangs.get(name), pending[name]
             if gang is not None and self._holds(gang, refusal):
                 yield _Pending(gang, refusal)
+
+    def _may_be_renewed(self, refusal: Refusal) -> bool:
+        before = refusal.advised_at
+        return before is None or self._cycle.session.snapshot.now >= before + ADVICE_RENEWAL_MS
 
     def _holds(self, gang: Gang, refusal: Refusal) -> bool:
         inputs, keys = self._cycle.backlog.inputs, self._memory.retry_keys
@@ -96,7 +101,10 @@ class Adviser:
         verdict = replace(pending.refusal.verdict, next_step=_AFTER_ERROR)
         if demand is not None and diagnosis is not None:
             verdict = with_evidence(explained(demand, diagnosis, cycle.session), pending.refusal.protection)
-        return replace(pending.refusal, verdict=verdict, advice_pending_since=None, protection=())
+        now = cycle.session.snapshot.now
+        return replace(
+            pending.refusal, verdict=verdict, advice_pending_since=None, advised_at=now, protection=()
+        )
 
     def _demand_of(self, gang: Gang) -> Demand | None:
         """The refused demand of the gang; of a gang that the cycle did not look at, that to start."""

@@ -17,6 +17,7 @@ from phalanx.actions.explanations.supply_diagnoses import no_division
 from phalanx.actions.explanations.unfit_members import unfit_members
 from phalanx.actions.limits import CYCLE_EXPLANATIONS_MAX
 from phalanx.actions.outcome import Failure, Outcome
+from phalanx.framework.retry import ADVICE_RENEWAL_MS
 from phalanx.framework.session import Session
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import HelpedBy, Refusal
@@ -50,6 +51,8 @@ def execute(cycle: Cycle) -> None:
         if gang.id not in session.verdicts:
             noted = replace(verdict, evidence=(*verdict.evidence, *cycle.notes.get(gang.id, ())))
             session.refuse(gang, start_messages.with_start(noted, reserved_starts.get(gang.id)))
+    for refusal in refusals.values():
+        cycle.wake_at(_advice_renewed_at(refusal, session.snapshot.now))
     complete = all(_is_complete(failure, refusals) for failure in outcome.failures.values())
     cycle.is_complete &= complete and not _unblocks_queue(outcome, refusals)
 
@@ -197,7 +200,16 @@ def _with_last_advice(refusal: Refusal, before: Refusal | None) -> Refusal:
         or before.verdict.lacks_advice
     ):
         return refusal
-    return replace(refusal, verdict=before.verdict)
+    is_open = refusal.helped_by is HelpedBy.CAPACITY
+    return replace(refusal, verdict=before.verdict, advised_at=before.advised_at if is_open else None)
+
+
+def _advice_renewed_at(refusal: Refusal, now: int) -> int | None:
+    """The time (ms) of a cycle after which the advice of before a change is searched again; None for none."""
+    if refusal.advice_pending_since is None or refusal.advised_at is None:
+        return None
+    at = refusal.advised_at + 2 * ADVICE_RENEWAL_MS
+    return at if at > now else None
 
 
 def _unblocks_queue(outcome: Outcome, refusals: Mapping[GangId, Refusal]) -> bool:

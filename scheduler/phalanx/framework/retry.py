@@ -16,6 +16,7 @@
     plugin error     gangs of a cycle in which a hook of a plugin failed PLUGIN_ERROR_RETRY_MS have passed
     cycle pause      the next cycle                                     as long as the last one took, bounded
     verdict delay    a cycle that can only change verdicts              VERDICT_DELAY_S have passed
+    advice renewal   another search for the advice of a gang            ADVICE_RENEWAL_MS have passed
 
 Operators tune the delays in `RetryConfig`, the section `retry` of the configuration. Back-off is exponential
 as in kube-scheduler: the first delay doubles with each failure, up to a maximum. `docs/configuration.md` has
@@ -51,6 +52,10 @@ CYCLE_PAUSE_MAX_S: Final = 0.1
 
 VERDICT_DELAY_S: Final = 0.5
 """Seconds before a cycle that only changes verdicts: often many gangs lack members one after the other."""
+
+ADVICE_RENEWAL_MS: Final = 15_000
+"""Milliseconds after a search for the advice of a gang until another one, if only the cluster has changed and
+the reason is the same. After twice this time a cycle runs for it, mostly for several gangs together."""
 
 EVICTION_CHECK_MS: Final = 10_000
 """Milliseconds after an eviction until a cycle checks it: a pod that is not deleted by then is evicted again,

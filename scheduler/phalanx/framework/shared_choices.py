@@ -2,17 +2,15 @@
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from phalanx.model.devices.claims import Allocation, Claim, ClaimSpec, uses_of
+from phalanx.model.devices.claims import Allocation, Claim, uses_of
 from phalanx.model.devices.cluster import DeviceState
-from phalanx.model.devices.every_choice import EveryChoice
 from phalanx.model.devices.limits import (
-    SHARED_CHOICE_STEPS_MAX,
     SHARED_CHOICES_MAX,
     SHARED_CHOICES_NODES_MAX,
     SHARED_CHOICES_TRIED_MAX,
@@ -63,22 +61,14 @@ class _Found(Struct, frozen=True):
     freed: frozenset[DeviceUse]
 
 
-class Asked(Struct, frozen=True):
-    """What is to be placed: by need, the least number of pods; and what the claims of all of them ask for."""
-
-    pods: Mapping[str, int]
-    claims: Sequence[ClaimSpec]
-
-
 class OtherChoices(Struct, frozen=True):
-    """Choices beside the present one, the most promising first, and whether all that may help are among
-    them."""
+    """Choices beside the present one, the most promising first, and whether no others may help."""
 
     choices: tuple[Chosen, ...] = ()
-    is_complete: bool = True
+    is_complete: bool = False
 
 
-NO_OTHERS: Final = OtherChoices()
+NO_OTHERS: Final = OtherChoices(is_complete=True)
 _CHOICES_TRIED_MIN: Final = 2
 
 
@@ -100,7 +90,6 @@ class SharedChoices:
         self._own = own
         self._made = made
         self._found: dict[Hashable, _Found] = {}
-        self._every: dict[Hashable, tuple[object, EveryChoice]] = {}
 
     @cached_property
     def _all_nodes(self) -> Sequence[Node]:
@@ -158,74 +147,48 @@ class SharedChoices:
         self,
         key: Hashable,
         use: SharedUse,
-        asked: Asked,
+        pods: Mapping[str, int],
         taken: frozenset[DeviceUse],
         freed: frozenset[DeviceUse],
     ) -> OtherChoices:
-        """The choices beside the present one with which so many pods may fit."""
+        """Some of the choices beside the present one with which so many pods may fit, by their need."""
         present = self.allocations(key, use, taken, freed)
         known = [each.allocation or self._made.get(each.uid) for each in use.claims]
-        claims = [claim for claim, found in zip(use.claims, known, strict=True) if found is None]
-        if not claims:
+        if all(found is not None for found in known):
             return NO_OTHERS
-        every = self._every_choice(key, claims, asked, taken, freed)
-        made: list[Chosen] = [
-            {claims[number].uid: each for number, each in choice.items()} for choice in every.choices
-        ]
-        if not every.is_complete:
-            made += self._compared(use, known, taken, freed)
+        users, beside = _in_order(use), taken | devices_of(tuple(present.values()))
+        made = chain(
+            *(
+                self._compared(use, users[at:] + users[:at], known, taken, freed)
+                for at in range(min(len(users), SHARED_CHOICES_MAX))
+            ),
+            self._compared(use, users, known, beside, freed),
+        )
         counted: list[tuple[int, int, Chosen]] = []
-        steps = 0
-        for number, choice in enumerate(made):
+        tried = [present]
+        for choice in made:
             everything = {**choice, **_by_uid(use, known)}
-            if everything == present:
+            if everything in tried:
                 continue
-            if steps > SHARED_CHOICE_STEPS_MAX:
-                rest = [(0, 0, each) for each in made[number:]]
-                return self._first([*counted, *rest], is_complete=False)
-            left = [(user, self._usable(use, user, everything)) for user in _in_order(use)]
-            reached = sum(len(nodes) for _, nodes in left)
-            steps += 1 + reached
+            tried.append(everything)
+            left = [(user, self._usable(use, user, everything)) for user in users]
             used = taken | devices_of(tuple(choice.values()))
-            if self._may_suffice(left, asked, used):
+            if self._may_suffice(left, pods, used):
+                reached = sum(len(nodes) for _, nodes in left)
                 counted.append((-self._fitting(left, used), -reached, choice))
-        return self._first(counted, is_complete=every.is_complete)
-
-    def _every_choice(
-        self,
-        key: Hashable,
-        claims: Sequence[Claim],
-        asked: Asked,
-        taken: frozenset[DeviceUse],
-        freed: frozenset[DeviceUse],
-    ) -> EveryChoice:
-        """All choices for these claims, found once while nothing is taken or freed: a gang may be tried with
-        many sets of its members."""
-        inputs = (taken, freed, asked.claims, [claim.uid for claim in claims])
-        known = self._every.get(key)
-        if known is None or known[0] != inputs:
-            every = self._state.every_choice(
-                claims, asked.claims, self._all_nodes, besides=taken, without=freed
-            )
-            known = self._every[key] = (inputs, every)
-        return known[1]
-
-    def _first(self, counted: Sequence[tuple[int, int, Chosen]], *, is_complete: bool) -> OtherChoices:
-        """The first of these, by their counts; not all are tried."""
         found = [choice for _, _, choice in sorted(counted, key=lambda each: each[:2])]
         most = max(_CHOICES_TRIED_MIN, SHARED_CHOICES_NODES_MAX // max(1, len(self._nodes)))
-        most = min(SHARED_CHOICES_TRIED_MAX, most)
-        return OtherChoices(tuple(found[:most]), is_complete=is_complete and len(found) <= most)
+        return OtherChoices(tuple(found[: min(SHARED_CHOICES_TRIED_MAX, most)]))
 
     def _may_suffice(
         self,
         users: Sequence[tuple[SharedUser, Sequence[Node]]],
-        asked: Asked,
+        pods: Mapping[str, int],
         taken: frozenset[DeviceUse],
     ) -> bool:
         """Whether as many pods of each kind as are needed would fit these nodes if there were no others."""
         for user, nodes in users:
-            least = asked.pods.get(user.pod.shape.device_slot, 0) if user.pod is not None else 0
+            least = pods.get(user.pod.shape.device_slot, 0) if user.pod is not None else 0
             if least and self._fitting([(replace(user, pods=least), nodes)], taken) < least:
                 return False
         return True
@@ -241,7 +204,7 @@ class SharedChoices:
         wanted = sum(user.pods for user in use.users)
         best: Chosen = {}
         most = 0
-        for made in self._compared(use, known, taken, freed):
+        for made in self._compared(use, _in_order(use), known, taken, freed):
             everything = {**made, **_by_uid(use, known)}
             left = [(user, self._usable(use, user, everything)) for user in _in_order(use)]
             count = self._fitting(left, taken | devices_of(tuple(made.values())))
@@ -254,12 +217,12 @@ class SharedChoices:
     def _compared(
         self,
         use: SharedUse,
+        users: Sequence[SharedUser],
         known: Sequence[Allocation | None],
         taken: frozenset[DeviceUse],
         freed: frozenset[DeviceUse],
     ) -> Iterator[Chosen]:
-        """The first choices for the claims that have no devices yet."""
-        users = _in_order(use)
+        """The first choices for the claims that have no devices yet, made for these users in turn."""
         missing = [number for number, found in enumerate(known) if found is None]
         place = {number: index for index, number in enumerate(missing)}
         sets = [

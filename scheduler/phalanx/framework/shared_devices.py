@@ -6,8 +6,8 @@ from operator import itemgetter
 from typing import Final
 
 from phalanx.framework.device_needs import NOTHING, DeviceNeeds, Need, Users
-from phalanx.framework.shared_choices import NO_OTHERS, Asked, Chosen, OtherChoices, SharedChoices
-from phalanx.model.devices.claims import Allocation, Claim, ClaimSpec
+from phalanx.framework.shared_choices import NO_OTHERS, Chosen, OtherChoices, SharedChoices
+from phalanx.model.devices.claims import Allocation, Claim
 from phalanx.model.devices.uses import DeviceUse
 from phalanx.model.names import GangId
 from phalanx.model.pods import Pod
@@ -60,17 +60,15 @@ class SharedDevices:
             return ()
         return need.users in self._unchosen, tuple(sorted(self.chosen(need).items(), key=itemgetter(0)))
 
-    def others(self, need: Need, pods: Mapping[str, int], claims: Sequence[ClaimSpec]) -> OtherChoices:
+    def others(self, need: Need, pods: Mapping[str, int]) -> OtherChoices:
         """Choices beside the present one.
 
         `pods`: by need, at least so many are to be placed. Choices with which these cannot fit are left out.
-        `claims`: what other claims of the gang ask for.
         """
         if not need.users:
             return NO_OTHERS
-        own = dict.fromkeys([*claims, *(spec for each in need.users for spec in each.need.claims)])
-        use, asked = self._needs.use_of(need), Asked(pods, tuple(own))
-        return self._choices.others(need.users, use, asked, self._taken(), self._freed())
+        use = self._needs.use_of(need)
+        return self._choices.others(need.users, use, pods, self._taken(), self._freed())
 
     def note(self, gang: GangId, *, is_bounded: bool) -> None:
         """Note whether choices that were not tried might place more of the gang."""

@@ -128,6 +128,9 @@ class Refusal(Struct, frozen=True):
     """The cycle since which the search for advice is pending; the verdict has none yet, or that of before the
     last change of the cluster."""
 
+    advised_at: int | None = None
+    """When the advice of the verdict was searched, if it is remembered."""
+
     protection: tuple[Evidence, ...] = ()
     """While advice is pending, the limits that protect victims: evidence that its verdict is to keep."""
 

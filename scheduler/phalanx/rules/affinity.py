@@ -7,12 +7,15 @@ from msgspec import Struct
 from phalanx.model.names import ShapeKey
 from phalanx.model.reasons import Reason
 from phalanx.rules.primitives import Apart, Near, PairPreference, Primitive
-from phalanx.rules.problem import Obstacle, PlacedPods, PlacementProblem, Preference, Rule
+from phalanx.rules.problem import Obstacle, PlacedPods, PlacementProblem, Rule
 from phalanx.rules.traffic_matrix import TrafficMatrix
 
 
 class AffinityRule(Rule, frozen=True):
     """Where pods of the shapes in `owners` are depends on the pods of the shapes in `others`."""
+
+    obstacle = Obstacle.AFFINITY
+    names_shapes = True
 
     key: str
     """Nodes with the same value of this label are near each other; nodes without it are near none."""
@@ -20,24 +23,15 @@ class AffinityRule(Rule, frozen=True):
     others: tuple[ShapeKey, ...]
 
     @property
-    def obstacle(self) -> Obstacle:
-        return Obstacle.AFFINITY
-
-    @property
-    def reason(self) -> Reason:
-        return Reason.POD_AFFINITY
-
-    @property
     def keys(self) -> tuple[str, ...]:
         return (self.key,)
-
-    @property
-    def names_shapes(self) -> bool:
-        return True
 
 
 class PodAntiAffinityRule(AffinityRule, frozen=True, tag="pod-anti-affinity"):
     """No pod of a shape in `owners` is near another pod of a shape in `others`."""
+
+    reason = Reason.POD_ANTI_AFFINITY
+    is_about_pairs = True
 
     def lower(self, problem: PlacementProblem) -> Iterator[Primitive]:
         owners, others = problem.roles_with(self.owners), problem.roles_with(self.others)
@@ -49,14 +43,6 @@ class PodAntiAffinityRule(AffinityRule, frozen=True, tag="pod-anti-affinity"):
                 others = sum(there[other] for other in set(self.others)) - (owner in self.others)
                 if value and others > 0:
                     yield f"{self.name}: a pod in {value} is with {others} pods that it must avoid"
-
-    @property
-    def reason(self) -> Reason:
-        return Reason.POD_ANTI_AFFINITY
-
-    @property
-    def is_about_pairs(self) -> bool:
-        return True
 
 
 class PodAffinityRule(AffinityRule, frozen=True, tag="pod-affinity"):
@@ -103,11 +89,14 @@ class PairWeight(Struct, frozen=True):
     weight: int
 
 
-class PodPairs(Preference, frozen=True, tag="pod-pairs"):
+class PodPairs(Rule, frozen=True, tag="pod-pairs"):
     """Preference: pods of the gang are near pods that they prefer, and apart from those that they avoid.
 
     It is part of the cost of a placement.
     """
+
+    is_about_pairs = True
+    names_shapes = True
 
     key: str
     """Nodes with the same value of this label are near each other; nodes without it are near none."""
@@ -116,14 +105,6 @@ class PodPairs(Preference, frozen=True, tag="pod-pairs"):
     @property
     def keys(self) -> tuple[str, ...]:
         return (self.key,)
-
-    @property
-    def is_about_pairs(self) -> bool:
-        return True
-
-    @property
-    def names_shapes(self) -> bool:
-        return True
 
     def lower(self, problem: PlacementProblem) -> Iterator[Primitive]:
         roles = range(len(problem.roles))

@@ -13,6 +13,8 @@ from phalanx.rules.problem import Obstacle, PlacedPods, PlacementProblem, Rule, 
 class Budget(Rule, frozen=True, tag="budget"):
     """Pods placed on these nodes together use at most this much."""
 
+    obstacle = Obstacle.LIMITS
+
     remaining: Resources
     """A resource that is absent is not limited. A negative amount forbids any further use."""
     nodes: frozenset[NodeName] | None = None
@@ -21,10 +23,6 @@ class Budget(Rule, frozen=True, tag="budget"):
     """The charged queue, with its descendants; None if evictions do not give anything back."""
     words: RuleWords | None = None
     """None: it is explained as the limit of a queue."""
-
-    @property
-    def obstacle(self) -> Obstacle:
-        return Obstacle.LIMITS
 
     @property
     def limited(self) -> Collection[str]:

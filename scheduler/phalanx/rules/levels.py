@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator
 
-from phalanx.model.reasons import Reason
 from phalanx.rules.primitives import FewGangDomains, GangDomain, Primitive
-from phalanx.rules.problem import Obstacle, PlacedPods, PlacementProblem, Preference, Rule
+from phalanx.rules.problem import Obstacle, PlacedPods, PlacementProblem, Rule
 
 
 class SameDomain(Rule, frozen=True, tag="same-domain"):
@@ -21,10 +20,6 @@ class SameDomain(Rule, frozen=True, tag="same-domain"):
     @property
     def obstacle(self) -> Obstacle:
         return Obstacle.AFFINITY if self.fixed else Obstacle.LEVELS
-
-    @property
-    def reason(self) -> Reason:
-        return Reason.POD_AFFINITY if self.fixed else Reason.NO_DOMAIN_FITS
 
     def lower(self, problem: PlacementProblem) -> Iterator[Primitive]:
         yield GangDomain(problem.levels.index(self.level))
@@ -43,7 +38,7 @@ class SameDomain(Rule, frozen=True, tag="same-domain"):
         return FewestDomains(self.name, self.level)
 
 
-class FewestDomains(Preference, frozen=True, tag="fewest-domains"):
+class FewestDomains(Rule, frozen=True, tag="fewest-domains"):
     """Preference: as few domains as possible, the widest level first, down to this level."""
 
     level: str

@@ -11,7 +11,6 @@ from phalanx.rules.problem import (
     OtherLevel,
     PlacedPods,
     PlacementProblem,
-    Preference,
     Rule,
     RunningMembers,
 )
@@ -19,6 +18,8 @@ from phalanx.rules.problem import (
 
 class OtherTopologyDomain(Rule, frozen=True, tag="other-topology-domain"):
     """As SubgroupDomain, with a size as SubgroupSegments: for a level of another Topology than the gang's."""
+
+    obstacle = Obstacle.LEVELS
 
     subgroup: str
     topology: str
@@ -34,10 +35,6 @@ class OtherTopologyDomain(Rule, frozen=True, tag="other-topology-domain"):
         return _key(self.topology, self.level)
 
     @property
-    def keys(self) -> tuple[str, ...]:
-        return (self.key,)
-
-    @property
     def other_levels(self) -> Mapping[str, OtherLevel]:
         return {self.key: OtherLevel(self.topology, self.level, counts_nodes=False)}
 
@@ -45,10 +42,6 @@ class OtherTopologyDomain(Rule, frozen=True, tag="other-topology-domain"):
         nodes = members.nodes(self.subgroup)
         counts = Counter(members.value(node, self.topology, self.level) for node in nodes)
         return replace(self, existing=tuple(sorted(counts.items())))
-
-    @property
-    def obstacle(self) -> Obstacle:
-        return Obstacle.LEVELS
 
     def lower(self, problem: PlacementProblem) -> Iterator[Primitive]:
         roles = problem.roles_in(self.subgroup)
@@ -70,7 +63,7 @@ class OtherTopologyDomain(Rule, frozen=True, tag="other-topology-domain"):
             yield f"{self.name}: pods in {len(pods.keys() | there.keys())} domains of level {self.level}"
 
 
-class OtherTopologyFewest(Preference, frozen=True, tag="other-topology-fewest"):
+class OtherTopologyFewest(Rule, frozen=True, tag="other-topology-fewest"):
     """As SubgroupFewest, for levels of another Topology than the gang's."""
 
     subgroup: str
@@ -81,11 +74,6 @@ class OtherTopologyFewest(Preference, frozen=True, tag="other-topology-fewest"):
     """Per level, the domains of running members, as values of its key."""
     open: tuple[tuple[str, ...], ...] = ()
     """Per level, domains whose use adds none: those of `existing`, and nodes that running members are on."""
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """What names the domain of each level; a node in no domain has a value of its own."""
-        return tuple([f"{_key(self.topology, level)} or node" for level in self.levels])
 
     def lower(self, problem: PlacementProblem) -> Iterator[Primitive]:
         nowhere = ((),) * len(self.levels)
@@ -99,8 +87,9 @@ class OtherTopologyFewest(Preference, frozen=True, tag="other-topology-fewest"):
 
     @property
     def other_levels(self) -> Mapping[str, OtherLevel]:
+        """A node in no domain has a value of its own."""
         levels = [OtherLevel(self.topology, level, counts_nodes=True) for level in self.levels]
-        return dict(zip(self.keys, levels, strict=True))
+        return {f"{_key(self.topology, each.level)} or node": each for each in levels}
 
     def with_running(self, members: RunningMembers) -> Rule:
         nodes = members.nodes(self.subgroup)

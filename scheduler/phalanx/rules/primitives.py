@@ -151,16 +151,16 @@ class PairPreference(Struct, frozen=True):
         return node if self.key == UNIQUE_PER_NODE else values[self.key]
 
 
-ByValue = Apart | Near | Skew | ValueDomain
-"""Constraints on the values of a key."""
-
 Primitive = (
     AtMost
     | GangDomain
     | FewGangDomains
     | SubgroupConstraint
     | SubgroupPreference
-    | ByValue
+    | Apart
+    | Near
+    | Skew
+    | ValueDomain
     | FewValues
     | TrafficMatrix
     | PairPreference

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import StrEnum
 from functools import cached_property
 from operator import attrgetter
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from msgspec import Struct
 
@@ -53,11 +53,21 @@ class Rule(Struct, frozen=True):
 
     name: str
 
+    reason: ClassVar[Reason] = Reason.POD_AFFINITY
+    """The reason of a gang that waits because of it, where affinity is the obstacle."""
+    is_about_pairs: ClassVar[bool] = False
+    """Whether it is about pairs of pods, so that it needs a key only if nodes share values of it."""
+    names_shapes: ClassVar[bool] = False
+    """Whether it tells pods apart by their shape."""
+    counts_others: ClassVar[bool] = False
+    """Whether it counts pods outside the gang, so that their end changes it."""
+
     @property
     def is_complete(self) -> bool:
-        """Whether its kind can be lowered and checked."""
+        """Whether its kind can be lowered and, unless it is a preference, checked."""
         kind = type(self)
-        return kind.lower is not Rule.lower and kind.violations is not Rule.violations
+        is_checked = self.obstacle is None or kind.violations is not Rule.violations
+        return is_checked and kind.lower is not Rule.lower
 
     @property
     def obstacle(self) -> Obstacle | None:
@@ -66,11 +76,6 @@ class Rule(Struct, frozen=True):
         A placement never fails because of a preference.
         """
         return None
-
-    @property
-    def reason(self) -> Reason:
-        """The reason of a gang that waits because of it."""
-        return Reason.NO_DOMAIN_FITS
 
     @property
     def words(self) -> RuleWords | None:
@@ -99,17 +104,7 @@ class Rule(Struct, frozen=True):
     @property
     def keys(self) -> tuple[str, ...]:
         """The node labels, or levels of other topologies, whose values it compares."""
-        return ()
-
-    @property
-    def is_about_pairs(self) -> bool:
-        """Whether it is about pairs of pods, so that it needs a key only if nodes share values of it."""
-        return False
-
-    @property
-    def names_shapes(self) -> bool:
-        """Whether it tells pods apart by their shape."""
-        return False
+        return tuple(self.other_levels)
 
     @property
     def other_levels(self) -> "Mapping[str, OtherLevel]":
@@ -120,11 +115,6 @@ class Rule(Struct, frozen=True):
     def limited(self) -> Collection[str]:
         """The resources whose use it limits."""
         return ()
-
-    @property
-    def counts_others(self) -> bool:
-        """Whether it counts pods outside the gang, so that their end changes it."""
-        return False
 
     @property
     def is_met_by_others(self) -> bool:
@@ -149,7 +139,7 @@ class Rule(Struct, frozen=True):
 
     def violations(self, placed: "PlacedPods") -> Iterator[str]:
         """How a placement breaks the rule, from the problem alone. A preference is never broken."""
-        raise NotImplementedError(f"{self.name}: a rule checks placements")
+        return iter(())
 
     def softened(self) -> "Rule | None":
         """What remains of the rule where it is dropped: a preference, or nothing."""
@@ -173,14 +163,6 @@ class RunningMembers(Protocol):
 
     def value(self, node: NodeName, topology: str, level: str) -> str:
         """The domain that the labels of the node name; empty for none."""
-
-
-class Preference(Rule, frozen=True):
-    """Part of the objective."""
-
-    def violations(self, placed: "PlacedPods") -> Iterator[str]:
-        """A placement never fails because of it."""
-        return iter(())
 
 
 class RoleDemand(Struct, frozen=True):

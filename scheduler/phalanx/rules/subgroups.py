@@ -3,11 +3,13 @@
 from collections.abc import Iterator
 
 from phalanx.rules.primitives import Primitive, SubgroupConstraint, SubgroupPreference
-from phalanx.rules.problem import Obstacle, PlacedPods, PlacementProblem, Preference, Rule
+from phalanx.rules.problem import Obstacle, PlacedPods, PlacementProblem, Rule
 
 
 class SubgroupRule(Rule, frozen=True):
     """A hard rule about a subgroup, including nested ones."""
+
+    obstacle = Obstacle.LEVELS
 
     subgroup: str
     level: str
@@ -15,10 +17,6 @@ class SubgroupRule(Rule, frozen=True):
     @property
     def subgroup_level(self) -> str:
         return self.level
-
-    @property
-    def obstacle(self) -> Obstacle:
-        return Obstacle.LEVELS
 
     @property
     def size(self) -> int:
@@ -77,7 +75,7 @@ class SubgroupSegments(SubgroupRule, frozen=True, tag="subgroup-segments"):
                 yield f"{self.name}: {pods[path]} pods in {'/'.join(path)}, no multiple of {self.size}"
 
 
-class SubgroupFewest(Preference, frozen=True, tag="subgroup-fewest"):
+class SubgroupFewest(Rule, frozen=True, tag="subgroup-fewest"):
     """Preference: this subgroup, with its running members, is in as few domains as possible."""
 
     subgroup: str

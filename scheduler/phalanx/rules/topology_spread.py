@@ -18,20 +18,15 @@ class TopologySpreadRule(AffinityRule, frozen=True, tag="topology-spread"):
     of nodes that `owners` may use. With fewer domains than `min_domains`, at most `max_skew` pods are there.
     """
 
+    reason = Reason.TOPOLOGY_SPREAD
+    counts_others = True
+
     existing: tuple[tuple[str, int], ...]
     """The domains, with the counted pods that are there."""
     max_skew: int
     min_domains: int = 1
     perhaps: tuple[ShapeKey, ...] = ()
     """Shapes that count on some nodes only: they count where they are too many, and nowhere else."""
-
-    @property
-    def reason(self) -> Reason:
-        return Reason.TOPOLOGY_SPREAD
-
-    @property
-    def counts_others(self) -> bool:
-        return True
 
     def evidence(self, most: int) -> str:
         """Such as "maxSkew 1 would be 3 in a; pods there now: a 2, b 0", the fullest domains first."""

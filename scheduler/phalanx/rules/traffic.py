@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from phalanx.rules.anchors import RoleAnchor
 from phalanx.rules.primitives import Primitive
-from phalanx.rules.problem import PlacementProblem, Preference, Rule
+from phalanx.rules.problem import PlacementProblem, Rule
 from phalanx.rules.traffic_matrix import NO_TRAFFIC, TrafficMatrix
 
 
@@ -19,18 +19,16 @@ class Flow(Struct, frozen=True):
     weight: int
 
 
-class Traffic(Preference, frozen=True, tag="traffic"):
+class Traffic(Rule, frozen=True, tag="traffic"):
     """Preference: little traffic between different domains, the widest level first, then between nodes."""
+
+    is_about_pairs = True
 
     flows: tuple[Flow, ...]
     members: tuple[str, ...] = ()
     """The role of the pods of each role of the problem. Empty: the problem does not count traffic."""
     anchors: tuple[RoleAnchor, ...] = ()
     """Where members already run."""
-
-    @property
-    def is_about_pairs(self) -> bool:
-        return True
 
     def depth(self, levels: Sequence[str]) -> int:
         """All levels count traffic."""

@@ -22,7 +22,7 @@ from phalanx.rules.primitives import (
     SubgroupPreference,
     ValueDomain,
 )
-from phalanx.rules.problem import NodeClass, PlacementProblem, RoleDemand
+from phalanx.rules.problem import NodeClass, PlacementProblem, RoleDemand, Rule
 from phalanx.rules.traffic_matrix import TrafficMatrix
 
 P = TypeVar("P")
@@ -41,7 +41,7 @@ class SubgroupTightness(Struct, frozen=True):
 
 
 class ProblemRules(Struct, frozen=True):
-    """The primitives of a problem. Levels are indices into `PlacementProblem.levels`."""
+    """The primitives of a problem that have pods to place. Levels are indices into those of the problem."""
 
     required: int | None
     """The deepest level of which one domain must hold the gang; None without one."""
@@ -50,27 +50,19 @@ class ProblemRules(Struct, frozen=True):
     budgets: tuple[AtMost, ...]
     """In the order to which `NodeClass.budgets` refers."""
     subgroup_constraints: tuple[SubgroupConstraint, ...] = ()
-    """Those with pods to place."""
     subgroup_preferences: tuple[SubgroupPreference, ...] = ()
-    """Those with pods to place."""
     subgroup_tightness: tuple[SubgroupTightness, ...] = ()
-    """Those with pods to place, the widest level first; none in problems without such terms."""
+    """The widest level first; none in problems without such terms."""
     apart: tuple[Apart, ...] = ()
-    """Those with pods to place."""
     near: tuple[Near, ...] = ()
-    """Those with pods to place."""
     skews: tuple[Skew, ...] = ()
-    """Those with pods to place."""
     value_domains: tuple[ValueDomain, ...] = ()
-    """Those with pods to place."""
     few_values: tuple[FewValues, ...] = ()
-    """Those with pods to place."""
     traffic: TrafficMatrix | None = None
     """None if no pod to place sends or receives."""
     traffic_depth: int = 0
     """How many levels, from the widest, count traffic: all or none."""
     pairs: tuple[PairPreference, ...] = ()
-    """Those with pods to place."""
 
     @property
     def compares_values(self) -> bool:
@@ -140,6 +132,12 @@ def primitives_of(problem: PlacementProblem) -> Iterator[Primitive]:
     """What the rules are made of. Raises ValueError for a level that the problem does not have."""
     for rule in problem.rules:
         yield from rule.lower(problem)
+
+
+def sole_primitive(problem: PlacementProblem, rule: Rule, kind: type[P]) -> P | None:
+    """The primitive of this type, if the rule is made of it alone."""
+    primitives = tuple(rule.lower(problem))
+    return primitives[0] if len(primitives) == 1 and isinstance(primitives[0], kind) else None
 
 
 def read_rules(problem: PlacementProblem) -> ProblemRules:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import msgspec
 from phalanx.model.api.pod_groups import PodGroupStatus
+from phalanx.model.reasons import CHANGE_FOR_ADVICE, WAIT_FOR_ADVICE
 from phalanx.model.resources import GPU
 from rich.console import Console, Group
 from rich.padding import Padding
@@ -65,7 +66,7 @@ def _verdict(cluster: DemoCluster) -> PodGroupStatus | None:
     group = cluster.pod_group(_GANG)
     if group is None or group.status.reason != _REASON:
         return None
-    return group.status
+    return group.status if group.status.next_step not in (WAIT_FOR_ADVICE, CHANGE_FOR_ADVICE) else None
 
 
 def _draw(cluster: DemoCluster, console: Console) -> None:

@@ -7,11 +7,13 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import Struct, structs
+from msgspec import structs
 from phalanx.model.names import NodeName
+from phalanx.rules.affinity import PodPairs
 from phalanx.rules.budget import Budget
 from phalanx.rules.problem import Assignment, NodeClass, PlacementProblem, RoleDemand, Rule
 from phalanx.rules.subgroups import SubgroupDomain
+from phalanx.rules.traffic import Traffic
 from phalanx.solver.engine import GREEDY_ONLY
 from phalanx.solver.joint import sequential
 from phalanx.solver.joint.arrays import joint_arrays
@@ -349,22 +351,17 @@ def test_earlier_gangs_are_admitted_among_equal_ones() -> None:
     assert assignment(answered(joint_problem(*gangs, nodes=nodes)), {}).keys() == {1, 2}
 
 
-class Apart(Struct, frozen=True, tag="apart"):
-    """A rule that no backend supports."""
-
-    name: str
-
-
 def test_problems_with_unsupported_rules_are_declined() -> None:
     problem = joint_problem(gang("a", {0: 1}), nodes={"a": (1, ()), "b": (1, ())})
 
-    def declined(*rules: Rule | Apart, start: JointAssignment | None = None) -> str:
+    def declined(*rules: Rule, start: JointAssignment | None = None) -> str:
         gangs = tuple(structs.replace(each, rules=rules) for each in problem.gangs)
         answer = admit(structs.replace(problem, gangs=gangs), start or {})
         assert isinstance(answer, Declined)
         return answer.reason
 
-    assert "Apart" in declined(Apart("apart"))
+    assert "PodPairs" in declined(PodPairs("near", "row", ()))
+    assert "Traffic" in declined(Traffic("traffic", ()))
     assert "no level row" in declined(SubgroupDomain("in a row", "a", "row"))
     assert "only some of the nodes" in declined(Budget("flavor", {}, frozenset({NodeName("a")})))
     assert "2 pods of role 1-gpu" in declined(start={0: (Assignment(0, NodeName("a"), 2),)})

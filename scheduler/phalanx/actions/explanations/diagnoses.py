@@ -237,74 +237,47 @@ def above_domain(case: Case, level: str) -> Diagnosis:
     """Fits no domain of the required level even if the cluster is empty."""
     count = sum(nodes.count for nodes in case.unlabelled)
     if count and count == len(evidence.eligible_nodes(case.demand, case.session)):
-        return _in_no_domain(case, level)
-    return Diagnosis(
-        reason=Reason.ABOVE_DOMAIN_CAPACITY,
-        message=f"no {level} holds {formatting.pods(case.demand.count)}{case.beside} even if it is "
-        f"empty: the largest fits {case.fit}",
-        evidence=(
-            *conflict_evidence(case),
-            *_without_domain(case),
-            *_of_nodes(case),
-        ),
-        advice=case.advice,
-    )
+        missing = formatting.listed(
+            f"{nodes.count} lack{'s' * (nodes.count == 1)} label {nodes.label}" for nodes in case.unlabelled
+        )
+        return _above_domains(case, f"no eligible node is in a {level}: {missing}")
+    pods = f"{formatting.pods(case.demand.count)}{case.beside}"
+    return _above_domains(case, f"no {level} holds {pods} even if it is empty: the largest fits {case.fit}")
 
 
-def _in_no_domain(case: Case, level: str) -> Diagnosis:
-    """No eligible node has all labels down to the required level."""
-    missing = formatting.listed(
-        f"{nodes.count} lack{'s' * (nodes.count == 1)} label {nodes.label}" for nodes in case.unlabelled
-    )
+def above_rule(case: Case, name: str) -> Diagnosis:
+    """A rule of some pods is infeasible even if the cluster is empty."""
+    where = f"even in the empty cluster{case.beside}"
+    return _above_domains(case, f"{name} is infeasible {where}: {case.fit_of_all} fit")
+
+
+def _above_domains(case: Case, message: str) -> Diagnosis:
     return Diagnosis(
         reason=Reason.ABOVE_DOMAIN_CAPACITY,
-        message=f"no eligible node is in a {level}: {missing}",
-        evidence=(
-            *conflict_evidence(case),
-            *_without_domain(case),
-            *_of_nodes(case),
-        ),
+        message=message,
+        evidence=(*conflict_evidence(case), *_without_domain(case), *_of_nodes(case)),
         advice=case.advice,
     )
 
 
 def no_domain(case: Case, level: str) -> Diagnosis:
     """Fits without the required level, but no domain of it has enough free capacity now."""
-    return Diagnosis(
-        reason=Reason.NO_DOMAIN_FITS,
-        message=f"no {level} fits all {formatting.pods(case.demand.count)} now: the best fits {case.fit}",
-        evidence=(
-            *_best_domain(case, level),
-            *conflict_evidence(case),
-            *_without_domain(case),
-            *completions_evidence(case),
-            *_of_cluster(case),
-        ),
-        advice=case.advice,
-        otherwise=WAIT,
-    )
-
-
-def above_rule(case: Case, name: str) -> Diagnosis:
-    """A rule of some pods is infeasible even if the cluster is empty."""
-    return Diagnosis(
-        reason=Reason.ABOVE_DOMAIN_CAPACITY,
-        message=f"{name} is infeasible even in the empty cluster{case.beside}: {case.fit_of_all} fit",
-        evidence=(
-            *conflict_evidence(case),
-            *_without_domain(case),
-            *_of_nodes(case),
-        ),
-        advice=case.advice,
-    )
+    pods = formatting.pods(case.demand.count)
+    message = f"no {level} fits all {pods} now: the best fits {case.fit}"
+    return _no_domain(case, message, _best_domain(case, level))
 
 
 def no_rule(case: Case, name: str) -> Diagnosis:
     """Fits without the rule of a subgroup, but not with it now."""
+    return _no_domain(case, f"{name} is infeasible now: {case.fit_of_all} fit")
+
+
+def _no_domain(case: Case, message: str, best: tuple[Evidence, ...] = ()) -> Diagnosis:
     return Diagnosis(
         reason=Reason.NO_DOMAIN_FITS,
-        message=f"{name} is infeasible now: {case.fit_of_all} fit",
+        message=message,
         evidence=(
+            *best,
             *conflict_evidence(case),
             *_without_domain(case),
             *completions_evidence(case),

@@ -46,7 +46,7 @@ from phalanx.framework.session import Session
 from phalanx.limits import EXPLANATION_DETERMINISTIC_LIMIT
 from phalanx.model.names import GangId
 from phalanx.model.reasons import Category, Reason
-from phalanx.rules.budget import Budget, budgets_in
+from phalanx.rules.budget import budgets_in
 from phalanx.rules.problem import Obstacle, PlacementProblem, Rule
 from phalanx.solver.answer import Placed, SolveLimits
 from phalanx.solver.answer_cache import AnswerCache
@@ -334,10 +334,8 @@ def _advised(demand: Demand) -> Hashable:
 
 def _impossible(case: Case) -> Diagnosis:
     rules = _named_rules(case)
-    if rules and rules[0].words is not None:
-        return limit_diagnoses.plugin_limit(case, rules[0].words, is_empty=True)
-    for budget in budgets_in(rules[:1]):
-        return _above_limit(case, budget)
+    if limited := _limited(case, rules[:1], is_empty=True):
+        return limited
     if case.facts.obstacle is Obstacle.AFFINITY:
         return diagnoses.above_rule(case, _affinity(case, rules)[1])
     if rules and rules[0].gang_level:
@@ -345,21 +343,10 @@ def _impossible(case: Case) -> Diagnosis:
     return diagnoses.above_rule(case, rules[0].name) if rules else diagnoses.above_cluster(case)
 
 
-def _above_limit(case: Case, budget: Budget) -> Diagnosis:
-    supply = case.session.supply_of(budget)
-    if supply is not None:
-        return above_supply(case.demand, budget, supply)
-    if is_about_devices(budget):
-        return diagnoses.above_cluster(case)
-    return above_limit_of_shared_claims(case, budget) or limit_diagnoses.above_queue_limit(case, budget)
-
-
 def _waiting(case: Case) -> Diagnosis:
     rules = _named_rules(case)
-    if rules and rules[0].words is not None:
-        return limit_diagnoses.plugin_limit(case, rules[0].words, is_empty=False)
-    for budget in budgets_in(rules[:1]):
-        return _limit(case, budget)
+    if limited := _limited(case, rules[:1], is_empty=False):
+        return limited
     if case.facts.obstacle is Obstacle.AFFINITY:
         return diagnoses.pod_affinity(case, *_affinity(case, rules))
     if rules and rules[0].gang_level:
@@ -367,13 +354,21 @@ def _waiting(case: Case) -> Diagnosis:
     return diagnoses.no_rule(case, rules[0].name) if rules else diagnoses.insufficient(case)
 
 
-def _limit(case: Case, budget: Budget) -> Diagnosis:
-    supply = case.session.supply_of(budget)
-    if supply is not None:
-        return above_supply(case.demand, budget, supply)
-    if is_about_devices(budget):
-        return diagnoses.insufficient(case)
-    return limit_of_shared_claims(case, budget) or limit_diagnoses.queue_limit(case, budget)
+def _limited(case: Case, first: Sequence[Rule], *, is_empty: bool) -> Diagnosis | None:
+    """What the first rule says if it has words of its own or is a budget."""
+    for words in [rule.words for rule in first if rule.words is not None]:
+        return limit_diagnoses.plugin_limit(case, words, is_empty=is_empty)
+    for budget in budgets_in(first):
+        supply = case.session.supply_of(budget)
+        if supply is not None:
+            return above_supply(case.demand, budget, supply)
+        if is_about_devices(budget):
+            return diagnoses.above_cluster(case) if is_empty else diagnoses.insufficient(case)
+        if is_empty:
+            claims = above_limit_of_shared_claims(case, budget)
+            return claims or limit_diagnoses.above_queue_limit(case, budget)
+        return limit_of_shared_claims(case, budget) or limit_diagnoses.queue_limit(case, budget)
+    return None
 
 
 def _named_rules(case: Case) -> list[Rule]:

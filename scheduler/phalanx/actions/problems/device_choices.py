@@ -16,18 +16,16 @@ from phalanx.actions.problems.pod_assignment import assign_pods
 from phalanx.framework.device_needs import NOTHING, Need
 from phalanx.framework.session import Session
 from phalanx.framework.shared_devices import SharedDevices
-from phalanx.model.devices.claims import ClaimSpec
 from phalanx.solver.answer import Placed
 
 _T = TypeVar("_T")
 
 
 class Sharing(Struct, frozen=True):
-    """What a pod of a gang needs whose pods share claims, the demand, and what its claims ask for."""
+    """What a pod of a gang needs whose pods share claims, and the demand."""
 
     need: Need
     demand: Demand
-    claims: tuple[ClaimSpec, ...]
 
 
 def sharing_of(session: Session, demand: Demand) -> Sharing | None:
@@ -38,8 +36,7 @@ def sharing_of(session: Session, demand: Demand) -> Sharing | None:
     pods = [batch.pods[0] for batch in demand.batches if batch.pods[0].shape.device_slot]
     needs = [devices.needs.of(pod.shape) for pod in pods]
     need = next((each for each in needs if each.users), NOTHING)
-    claims = tuple(spec for each in needs for spec in devices.all_claims(each))
-    return Sharing(need, demand, claims) if need.users else None
+    return Sharing(need, demand) if need.users else None
 
 
 def placed_by_choice(
@@ -102,7 +99,7 @@ def best_by_choice(
     least: Counter[str] = Counter()
     for batch in demand.batches:
         least[batch.pods[0].shape.device_slot] += batch.minimum
-    others = shared.others(need, least, sharing.claims)
+    others = shared.others(need, least)
     choice = shared.chosen(need)
     for other in others.choices:
         shared.choose(need, other)

@@ -25,7 +25,6 @@ from phalanx.model.devices.claims import (
     Request,
     distinct_uses,
 )
-from phalanx.model.devices.every_choice import Devices, EveryChoice, every_choice
 from phalanx.model.devices.joint_slots import FreeDevices, PlainKinds, free_for_any
 from phalanx.model.devices.limits import EXTENDED_SHARES_MAX, NODE_POOLS_CACHE_MAX
 from phalanx.model.devices.matching import Matcher
@@ -261,23 +260,6 @@ class DeviceState:
             score=score,
         )
         return joint_choices(claims, sets, chooser)
-
-    def every_choice(
-        self,
-        claims: Sequence[Claim],
-        others: Sequence[ClaimSpec],
-        nodes: Sequence[Node],
-        *,
-        besides: frozenset[DeviceUse],
-        without: frozenset[DeviceUse],
-    ) -> EveryChoice:
-        """All choices of devices for claims that members of a gang share; see there."""
-        devices = Devices(
-            on=lambda node: self.on(node, besides=besides, without=without),
-            match=lambda node, asked, each: match_of(self._matcher, self._classes, node, asked, each),
-            allocate=self.allocate_on,
-        )
-        return every_choice(claims, others, nodes, devices)
 
     def allocate_on(self, wanted: Sequence[tuple[NodeDevices, Sequence[Claim]]]) -> Answer:
         """Allocate for pods on several nodes together those of their claims that have no allocation."""

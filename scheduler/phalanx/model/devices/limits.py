@@ -30,13 +30,6 @@ solve; most that cannot help are found by counting, or one solve proves that non
 SHARED_CHOICES_NODES_MAX: Final = 8_000
 """Nodes of all of these solves together, but at least two choices are tried: about a second."""
 
-SHARED_CHOICES_FOUND_MAX: Final = 256
-"""Further choices that are counted: one for each rack of a large cluster. Each costs about a millisecond."""
-
-SHARED_CHOICE_STEPS_MAX: Final = 100_000
-"""Steps to find them: devices, and nodes that a device may be used from; and nodes on which pods are counted
-for them. About 0.2 s each."""
-
 NODE_POOLS_CACHE_MAX: Final = 1 << 15
 """Nodes whose pools are kept while no slice changes: some hundred bytes each."""
 

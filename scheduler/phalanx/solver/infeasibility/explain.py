@@ -29,11 +29,10 @@ from phalanx.solver.infeasibility.relaxations import (
     Exclusions,
     Raises,
     allowed_by,
-    softened,
     with_free,
     with_raised_budgets,
-    with_rules,
     without_capacity,
+    without_rules,
 )
 from phalanx.solver.problem_rules import domains_of, read_rules
 
@@ -167,9 +166,9 @@ def with_only_rules(
     with fewer names is harder.
     """
     causes = exclusions or causes_of(core)
-    kept = with_rules(core, {rule.name: softened for rule in core.rules if rule.name not in names})
+    kept = without_rules(core, {rule.name for rule in core.rules}.difference(names))
     kept = allowed_by(kept, [allowed for cause, allowed in causes.items() if cause in names])
-    kept = with_rules(kept, dict.fromkeys(_with_more_domains(kept, core), softened))
+    kept = without_rules(kept, _with_more_domains(kept, core))
     return feasibility_problem(kept if CAPACITY in names else without_capacity(kept))
 
 
@@ -211,7 +210,7 @@ def _missing(
 
 def _raised(core: PlacementProblem, budgets: Sequence[Budget], oracle: FeasibilityOracle) -> Raises:
     """What a placement without these budgets, and few pods on their nodes, uses beyond them."""
-    without = with_rules(core, {rule.name: softened for rule in budgets})
+    without = without_rules(core, {rule.name for rule in budgets})
     answer = oracle.answer(_avoiding(without, budgets))
     if not isinstance(answer, Placed):
         return {}

@@ -11,8 +11,7 @@ from phalanx.solver.infeasibility.relaxations import (
     ELIGIBILITY,
     Exclusions,
     allowed_by,
-    softened,
-    with_rules,
+    without_rules,
 )
 
 
@@ -56,7 +55,7 @@ def _relaxed(
     for obstacle in obstacles:
         if obstacle is not Obstacle.CAPACITY:
             names = {rule.name for rule in core.rules if rule.obstacle is obstacle}
-            problem = with_rules(core, dict.fromkeys(names, softened))
+            problem = without_rules(core, names)
             if obstacle is Obstacle.AFFINITY:
                 problem = allowed_by(problem, [exclusions[ELIGIBILITY]])
             yield obstacle, problem

@@ -1,6 +1,6 @@
 """Relaxations of a problem: without some rules, limits of capacity or causes of ineligible nodes."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -9,7 +9,7 @@ from msgspec import Struct, structs
 from phalanx.model.names import NodeName
 from phalanx.model.resources import NONE, Resources, add
 from phalanx.rules.budget import Budget, with_budgets
-from phalanx.rules.problem import NodeClass, PlacementProblem, Rule
+from phalanx.rules.problem import NodeClass, PlacementProblem
 from phalanx.solver.limits import ARRAY_AMOUNT_MAX
 
 ELIGIBILITY: Final = "eligibility"
@@ -32,11 +32,9 @@ class NodeCapacity(Struct, frozen=True):
     amounts: Resources
 
 
-def with_rules(
-    problem: PlacementProblem, changes: Mapping[str, Callable[[Rule], Rule | None]]
-) -> PlacementProblem:
-    """Replace or drop rules by name; budgets are kept, since classes refer to them by order."""
-    rules = [changes[rule.name](rule) if rule.name in changes else rule for rule in problem.rules]
+def without_rules(problem: PlacementProblem, names: Collection[str]) -> PlacementProblem:
+    """The problem with what remains of the rules of these names."""
+    rules = [rule.softened() if rule.name in names else rule for rule in problem.rules]
     return structs.replace(problem, rules=tuple(rule for rule in rules if rule is not None))
 
 
@@ -70,11 +68,6 @@ def without_capacity(problem: PlacementProblem) -> PlacementProblem:
     )
     classes = tuple(structs.replace(group, free=enough) for group in problem.classes)
     return structs.replace(problem, classes=classes)
-
-
-def softened(rule: Rule) -> Rule | None:
-    """What remains of a dropped rule."""
-    return rule.softened()
 
 
 def with_free(problem: PlacementProblem, more: Mapping[NodeName, Resources]) -> PlacementProblem:

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from phalanx.model.names import NodeName
 from phalanx.rules.budget import Budget, budgets_in
-from phalanx.rules.levels import FewestDomains, SameDomain
+from phalanx.rules.levels import FewestDomains
 from phalanx.rules.primitives import (
     Apart,
     AtMost,
@@ -23,7 +23,6 @@ from phalanx.rules.primitives import (
     ValueDomain,
 )
 from phalanx.rules.problem import NodeClass, PlacementProblem, RoleDemand
-from phalanx.rules.subgroups import SubgroupDomain, SubgroupFewest, SubgroupSegments
 from phalanx.rules.traffic_matrix import TrafficMatrix
 from phalanx.solver.arrays import IntArray, NodeTable, class_rows, node_table
 from phalanx.solver.domains import is_domain
@@ -103,8 +102,7 @@ def joint_arrays(problem: JointProblem) -> JointArrays:
     limits = _limits(problem)
     role_sets: list[RoleSet] = []
     rules: list[DomainRule] = []
-    for index, gang in enumerate(problem.gangs):
-        _accept(problem, gang)
+    for index in range(len(problem.gangs)):
         _divide(problem, index, role_sets, rules)
     wanted = [sum(counts) for counts in zip(*(each.counts for each in role_sets), strict=True)]
     depth = max((max(each.depth, each.preferred) for each in role_sets), default=0)
@@ -123,23 +121,11 @@ def unsupported_gangs(problem: JointProblem) -> tuple[int, ...]:
     unsupported = []
     for index, gang in enumerate(problem.gangs):
         try:
-            _accept(problem, gang)
+            _stated(problem, gang)
             list(_counted(problem, gang, usable))
         except Unsupported:
             unsupported.append(index)
     return tuple(unsupported)
-
-
-def _accept(problem: JointProblem, gang: GangDemand) -> None:
-    for rule in gang.rules:
-        match rule:
-            case SameDomain() | FewestDomains() | SubgroupDomain() | SubgroupSegments() | SubgroupFewest():
-                if rule.level not in problem.levels:
-                    raise Unsupported(f"{gang.name}: there is no level {rule.level}")
-            case Budget():
-                pass
-            case _:
-                raise Unsupported(f"{gang.name}: a rule of an unknown kind: {type(rule).__name__}")
 
 
 def _placing_any(problem: JointProblem, wanted: Sequence[int], depth: int) -> PlacementProblem:
@@ -189,10 +175,16 @@ def _stated(
 ) -> tuple[list[tuple[int, int, frozenset[int]]], list[tuple[int, frozenset[int]]]]:
     """Depth, size and roles of each rule about domains, and depth and roles of each preference for few.
 
-    Budgets are stated apart. Traffic and what compares values of keys is left out.
+    Raises Unsupported for every other rule but a budget.
     """
-    roles, rules = roles_of(problem, gang), tuple([rule for rule in gang.rules if not rule.keys])
-    alone = PlacementProblem(problem.resources, problem.levels, roles, classes=(), rules=rules)
+    for rule in gang.rules:
+        if rule.keys or rule.is_about_pairs:
+            raise Unsupported(f"{gang.name}: a rule of an unknown kind: {type(rule).__name__}")
+        name = rule.gang_level or rule.subgroup_level
+        if name and name not in problem.levels:
+            raise Unsupported(f"{gang.name}: there is no level {name}")
+    roles = roles_of(problem, gang)
+    alone = PlacementProblem(problem.resources, problem.levels, roles, classes=(), rules=gang.rules)
     everyone = frozenset(range(len(roles)))
     about: list[tuple[int, int, frozenset[int]]] = []
     preferences: list[tuple[int, frozenset[int]]] = []
@@ -200,16 +192,17 @@ def _stated(
         match primitive:
             case GangDomain(level):
                 about.append((level + 1, 0, everyone))
-            case SubgroupConstraint() if primitive.roles:
-                about.append((primitive.level + 1, primitive.size, frozenset(primitive.roles)))
             case FewGangDomains(level):
                 preferences.append((level + 1, everyone))
+            case SubgroupConstraint():
+                if primitive.roles:
+                    about.append((primitive.level + 1, primitive.size, frozenset(primitive.roles)))
             case SubgroupPreference():
                 preferences.append((primitive.depth, frozenset(primitive.roles)))
-            case SubgroupConstraint() | AtMost() | TrafficMatrix() | PairPreference() | FewValues():
+            case AtMost():
                 pass
-            case Apart() | Near() | Skew() | ValueDomain():
-                pass
+            case Apart() | Near() | Skew() | ValueDomain() | FewValues() | TrafficMatrix() | PairPreference():
+                raise Unsupported(f"{gang.name}: {type(primitive).__name__}")
             case _:
                 assert_never(primitive)
     return about, preferences

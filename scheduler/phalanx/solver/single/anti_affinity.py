@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 from phalanx.rules.budget import Budget, budgets_in
 from phalanx.rules.primitives import UNIQUE_PER_NODE, Apart
-from phalanx.rules.problem import NodeClass, PlacementProblem, Rule
+from phalanx.rules.problem import NodeClass, PlacementProblem
+from phalanx.solver.problem_rules import sole_primitive
 
 _SLOTS: Final = "slots of "
 """Prefix of the resource names."""
@@ -31,7 +32,8 @@ class _Slots(Struct, frozen=True):
 
 def reformulate_anti_affinity(problem: PlacementProblem) -> PlacementProblem:
     """Replace the expressible rules by slots; without one return the problem itself."""
-    apart = [(rule, form) for rule in problem.rules if rule.keys for form in _alone(problem, rule)]
+    found = [(rule, sole_primitive(problem, rule, Apart)) for rule in problem.rules if rule.keys]
+    apart = [(rule, form) for rule, form in found if form is not None]
     expressible = [rule for rule, form in apart if _is_expressible(form)]
     rules = [rule for rule in problem.rules if rule not in expressible]
     forms = [form for _, form in apart if _is_expressible(form)]
@@ -72,15 +74,6 @@ def _with_each_node(problem: PlacementProblem, keys: tuple[str, ...]) -> Placeme
         for index, node in enumerate(group.nodes)
     )
     return replace(problem, classes=classes, keys=(*problem.keys, *keys))
-
-
-def _alone(problem: PlacementProblem, rule: Rule) -> list[Apart]:
-    """What the rule is made of, if it is only this."""
-    match tuple(rule.lower(problem)):
-        case (Apart() as apart,):
-            return [apart]
-        case _:
-            return []
 
 
 def _is_expressible(rule: Apart) -> bool:

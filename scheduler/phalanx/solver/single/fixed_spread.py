@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from phalanx.rules.primitives import Skew
 from phalanx.rules.problem import NodeClass, PlacementProblem, Rule
-from phalanx.solver.problem_rules import domains_of
+from phalanx.solver.problem_rules import domains_of, sole_primitive
 
 _SLOTS: Final = "pods of a domain of "
 """Prefix of the resource names."""
@@ -37,7 +37,8 @@ def reformulate_spread(problem: PlacementProblem) -> PlacementProblem:
     rules: list[Rule] = []
     found = []
     for rule in problem.rules:
-        limits = _limits_of(problem, rule) if rule.keys else None
+        spread = sole_primitive(problem, rule, Skew) if rule.keys else None
+        limits = _limits(problem, spread) if spread is not None and spread.owners else None
         if limits is None:
             rules.append(rule)
         else:
@@ -48,14 +49,6 @@ def reformulate_spread(problem: PlacementProblem) -> PlacementProblem:
     for limits in found:
         problem = _limited(problem, limits)
     return replace(problem, rules=tuple(rules))
-
-
-def _limits_of(problem: PlacementProblem, rule: Rule) -> _Limits | None:
-    match tuple(rule.lower(problem)):
-        case (Skew() as spread,) if spread.owners:
-            return _limits(problem, spread)
-        case _:
-            return None
 
 
 def _limits(problem: PlacementProblem, spread: Skew) -> _Limits | None:
