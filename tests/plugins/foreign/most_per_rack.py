@@ -12,16 +12,14 @@ RACK, MOST = "acme.example/rack", 2
 
 
 class MostPerRack(Rule, frozen=True, tag="acme-most-per-rack"):
+    obstacle = Obstacle.AFFINITY
+
     running: tuple[tuple[str, int], ...]
     """Members that run already, by rack."""
     words: RuleWords = RuleWords(
         message=f"at most {MOST} pods of a gang run in each rack",
         next_step="Add a rack, or make the gang smaller",
     )
-
-    @property
-    def obstacle(self) -> Obstacle:
-        return Obstacle.AFFINITY
 
     @property
     def keys(self) -> tuple[str, ...]:
