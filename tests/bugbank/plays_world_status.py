@@ -112,8 +112,9 @@ def a_waiting_pod_gets_one_event() -> str | None:
     return watched(act)
 
 
-_WRITES = 6
-"""A status, a condition and an event, each at most twice: the first reason may be preliminary."""
+_WRITES = 9
+"""A status, a condition and an event, each at most three times: for a preliminary reason, for the reason, and
+for its advice."""
 
 
 def no_state_is_kept_of_deleted_gangs() -> str | None:

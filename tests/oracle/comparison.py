@@ -160,7 +160,7 @@ def opinion(objects: Sequence[Document], pod: str, config: SchedulerConfig) -> O
     eligibility = session.eligibility(member)
     rejected = eligibility.rejected
     nodes = session.nodes if session.objection(gang) is None else ()
-    projections = projections_for(session, [member], [1])
+    projections = projections_for(session, [member])
     (asked,), free = requested(projections, [member]), free_amounts(projections, session)
     fitting = [name for name in nodes if name not in rejected and fits(asked, free(name))]
     return Opinion(

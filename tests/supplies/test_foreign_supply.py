@@ -1,5 +1,6 @@
-"""A supply of another distribution, which an entry point brings: licences that each node has two of."""
+"""Supplies of another distribution, which entry points bring: licences of each node, and of the cluster."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-LICENCES = Path(__file__).parents[1] / "plugins" / "foreign" / "licences.py"
+FOREIGN = Path(__file__).parents[1] / "plugins" / "foreign"
 
 NODE = """
 kind: Node
@@ -38,12 +39,16 @@ spec:
 @pytest.fixture
 def installed(tmp_path: Path) -> Path:
     """A folder with the distribution."""
-    site = tmp_path / "site"
-    info = site / "licences-1.dist-info"
+    return install(tmp_path / "site", "licences:Licences")
+
+
+def install(site: Path, supply: str) -> Path:
+    module, _, _ = supply.partition(":")
+    info = site / f"{module}-1.dist-info"
     info.mkdir(parents=True)
-    shutil.copy(LICENCES, site)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: licences\nVersion: 1\n")
-    (info / "entry_points.txt").write_text("[phalanx.supplies]\nlicences = licences:Licences\n")
+    shutil.copy(FOREIGN / f"{module}.py", site)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1\n")
+    (info / "entry_points.txt").write_text(f"[phalanx.supplies]\n{module} = {supply}\n")
     return site
 
 
@@ -81,3 +86,27 @@ def test_what_is_used_is_named(installed: Path) -> None:
 def test_pods_without_it_are_not_concerned(installed: Path) -> None:
     pods = "".join(POD % (f"w-{index}", "") for index in range(3))
     assert "of 3 pods fit" not in decided(installed, NODE % "n1" + pods)
+
+
+def test_the_cluster_has_some_together(tmp_path: Path) -> None:
+    """Three licences on two nodes: a gang of three starts, and the next one waits for it."""
+    site = install(tmp_path, "floating_licences:FloatingLicences")
+    nodes = NODE % "n1" + NODE % "n2"
+    first = "".join(POD % (f"a-{index}", "matlab") for index in range(3))
+    second = "".join((POD % (f"b-{index}", "matlab")).replace("run", "next") for index in range(3))
+    cycles = json.loads(decided(site, nodes + first))["cycles"]
+    assert len(cycles[0]["binds"]) == 3
+    both = json.loads(decided(site, nodes + first + second))["cycles"]
+    assert [bind["pod"] for bind in both[0]["binds"]] == [f"default/a-{index}" for index in range(3)]
+    (verdict,) = both[0]["verdicts"]
+    assert verdict["reason"] == "InsufficientCapacity"
+    assert verdict["message"].startswith(
+        "3 floating licences of matlab needed, 0 floating licences of matlab available"
+    )
+    assert "buy more" in verdict["nextStep"]
+    four = first.replace('"3"', '"4"') + (POD % ("a-3", "matlab")).replace('"3"', '"4"')
+    (alone,) = json.loads(decided(site, nodes + four))["cycles"][0]["verdicts"]
+    assert "4 floating licences of matlab needed, 3 floating licences of matlab available" in alone["message"]
+    running = first.replace("spec:\n", "spec:\n  nodeName: n1\n")
+    (waiting,) = json.loads(decided(site, nodes + running + second))["cycles"][0]["verdicts"]
+    assert "0 floating licences of matlab available" in waiting["message"]
