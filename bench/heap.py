@@ -11,7 +11,8 @@ heap with those of the same events without the heap:
 - pod ended: a running pod of a third queue ends, which frees capacity.
 - node: the labels of a node change.
 - start: the quiet tenant submits a gang that fits; the cycles until its placement is decided.
-- verdict: it submits a gang that does not fit; the cycles until its verdict is explained.
+- verdict: it submits a gang that does not fit; the cycles until its verdict has a reason. Advice is searched
+  between cycles, as in the running scheduler, and is not counted.
 
 The heap is of equal or of distinct requests, single pods or gangs of ten. The lines "while the heap arrives"
 are measured while cycles still work on the heap: the longest cycle, and the quiet tenant's start and verdict
@@ -87,7 +88,7 @@ class World:
     def __init__(self, nodes: int) -> None:
         config = SchedulerConfig()
         self._cache = Cache(scheduler_name=config.scheduler_name)
-        self._engine = Engine(config)
+        self._engine = Engine(config, defers_advice=True)
         self._memory = Memory()
         self._now = 1_800_000_000_000
         self._made = 0

@@ -21,7 +21,11 @@ from tests.examples import examples
 WITH_OTHER_MEMBERS = (100_078, 100_151, 100_246, 100_384, 100_466, 100_486, 100_557)
 """After less than lets the first members of the gang fit, others can start."""
 
-SEEDS = (*range(examples(50)), *WITH_OTHER_MEMBERS)
+NOT_MONOTONE = (601_760, 601_882)
+"""Without one part another is not needed either: a toleration adds nodes to a spread. The end of running work
+ends the pods that affinity selects."""
+
+SEEDS = (*range(examples(50)), *WITH_OTHER_MEMBERS, *NOT_MONOTONE)
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reasons.md"
 
 pytestmark = [pytest.mark.properties, pytest.mark.xdist_group("advice")]

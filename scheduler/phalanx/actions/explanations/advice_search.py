@@ -19,6 +19,7 @@ from phalanx.actions.explanations.advice import Action, Advice, Event
 from phalanx.actions.explanations.changed_nodes import ChangedNode
 from phalanx.actions.explanations.combined_actions import CombinedActions
 from phalanx.actions.explanations.completions import Completions
+from phalanx.actions.explanations.deletion_filter import necessary
 from phalanx.actions.explanations.exclusion_causes import AFFINITY, ANTI_AFFINITY
 from phalanx.actions.explanations.fitting_pods import FittingPods
 from phalanx.actions.explanations.trials import Change, Trials
@@ -196,13 +197,17 @@ class AdviceSearch:
         return self._helps(Change(changed, is_empty=self._is_empty))
 
     def _starts(self, changed: Demand) -> bool:
-        """Whether it fits, or other subgroups do. In the empty cluster spread constraints may be harder."""
+        """Whether it fits, or other subgroups do.
+
+        In the empty cluster spread constraints may be harder, and pods that affinity selects have ended.
+        """
         change = Change(changed, is_empty=self._is_empty)
         if self._noted(change, helps=self._trials.starts(change)):
             return True
         now = replace(change, is_empty=False)
-        is_spread = any(batch.pods[0].shape.spread for batch in changed.batches)
-        return self._is_empty and is_spread and self._noted(now, helps=self._trials.starts(now))
+        shapes = [batch.pods[0].shape for batch in changed.batches]
+        may_be_harder = any(shape.spread or shape.affinity for shape in shapes)
+        return self._is_empty and may_be_harder and self._noted(now, helps=self._trials.starts(now))
 
     def _fits_with(self, nodes: Sequence[ChangedNode]) -> bool | None:
         change = Change(self._demand, is_empty=self._is_empty, nodes=nodes)
@@ -231,14 +236,15 @@ class AdviceSearch:
         self, amounts: Mapping[K, Resources], change: Callable[[Mapping[K, Resources]], Change]
     ) -> Mapping[K, Resources]:
         """Those without which it does not start. Pods in other places, or other members, may need less."""
-        for place, name in [(place, name) for place, each in amounts.items() for name in each]:
-            rest = {key: amount for key, amount in amounts[place].items() if key != name}
-            fewer = (
-                {**amounts, place: rest} if rest else {key: amounts[key] for key in amounts if key != place}
-            )
-            if fewer and self._trials.starts(change(fewer)):
-                amounts = fewer
-        return amounts
+
+        def some(parts: Sequence[tuple[K, str]]) -> Mapping[K, Resources]:
+            chosen: dict[K, dict[str, int]] = {}
+            for place, name in parts:
+                chosen.setdefault(place, {})[name] = amounts[place][name]
+            return chosen
+
+        parts = [(place, name) for place, of_place in amounts.items() for name in of_place]
+        return some(necessary(parts, lambda fewer: self._trials.starts(change(some(fewer)))))
 
     @cached_property
     def _limits(self) -> frozenset[str]:

@@ -1,7 +1,6 @@
 """Several actions together, where no single one lets a gang start.
 
-All of them together are tried first. Then a deletion filter (Chinneck and Dravnieks, 1991) removes one after
-the other while the rest is enough, so that each remaining action is necessary.
+All of them together are tried first. Then those that are not necessary are left out.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,6 +12,7 @@ from phalanx.actions.demands.demand import Demand, charged_alone
 from phalanx.actions.explanations import advice, gang_changes, node_changes
 from phalanx.actions.explanations.advice import Action
 from phalanx.actions.explanations.changed_nodes import ChangedNode
+from phalanx.actions.explanations.deletion_filter import necessary
 from phalanx.actions.explanations.node_changes import Copy
 from phalanx.actions.explanations.pod_fields import Restriction
 from phalanx.actions.explanations.trials import Change, Trials
@@ -57,13 +57,7 @@ class CombinedActions:
     def find(self) -> tuple[Action, ...]:
         """Actions that are enough together; empty if none are found."""
         parts = list(self._parts())
-        if not self._fits(parts):
-            return ()
-        for part in tuple(parts):
-            fewer = [other for other in parts if other is not part]
-            if self._fits(fewer):
-                parts = fewer
-        return self._as_actions(parts)
+        return self._as_actions(necessary(parts, self._fits)) if self._fits(parts) else ()
 
     def _parts(self) -> Iterator[Part]:
         """All changes, those first that are to be avoided."""

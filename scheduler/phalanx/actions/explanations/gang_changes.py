@@ -10,6 +10,7 @@ from phalanx.actions.demands.demand import Demand, Stage, batches_of
 from phalanx.actions.demands.gang_demands import demands_of
 from phalanx.actions.explanations import advice
 from phalanx.actions.explanations.advice import Action
+from phalanx.actions.explanations.deletion_filter import necessary
 from phalanx.actions.explanations.pod_fields import (
     Field,
     Restriction,
@@ -202,11 +203,7 @@ def fewer_restrictions(session: Session, demand: Demand, fits: Fits) -> Iterator
     if single is not None:
         yield removal([single])
     elif len(found) > 1 and helps(found):
-        for each in tuple(found):
-            fewer = [other for other in found if other is not each]
-            if len(fewer) > 1 and helps(fewer):
-                found = fewer
-        yield removal(found)
+        yield removal(necessary(found, lambda fewer: len(fewer) > 1 and helps(fewer)))
 
 
 def restrictions(session: Session, demand: Demand) -> list[Restriction]:

@@ -12,6 +12,7 @@ from phalanx.actions.demands.demand import Demand, requested, without_affinity_t
 from phalanx.actions.explanations import advice
 from phalanx.actions.explanations.advice import Action
 from phalanx.actions.explanations.changed_nodes import ChangedNode
+from phalanx.actions.explanations.deletion_filter import necessary
 from phalanx.actions.limits import ADVISED_NODES_MAX
 from phalanx.framework.eligibility import evaluate
 from phalanx.framework.nodes.topology import Path, domain_path
@@ -50,16 +51,7 @@ def returned_nodes(session: Session, demand: Demand, fits: Fits) -> Iterator[Act
         if len(back) > RETURNED_MAX and fits(back):
             yield advice.BringBackAll(len(back))
         return
-    yield bringing_back(session, _necessary(found, fits))
-
-
-def _necessary(found: Sequence[ChangedNode], fits: Fits) -> Sequence[ChangedNode]:
-    """Those of the nodes, which are enough together, without which the others are not."""
-    for each in tuple(found):
-        fewer = [other for other in found if other is not each]
-        if fewer and fits(fewer):
-            found = fewer
-    return found
+    yield bringing_back(session, necessary(found, fits))
 
 
 def out_of_service(session: Session, demand: Demand) -> list[ChangedNode]:
@@ -114,7 +106,7 @@ def labelled_nodes(session: Session, demand: Demand, fits: Fits) -> Iterator[Act
         changed = [_with_label(node, label) for node in free[: LABELLED_PER_POD * demand.count]]
         few = changed[:ADVISED_NODES_MAX]
         if few and fits(few):
-            yield advice.LabelNodes(label, tuple(each.like for each in _necessary(few, fits)))
+            yield advice.LabelNodes(label, tuple(each.like for each in necessary(few, fits)))
         elif len(changed) > len(few) and not repelling and fits(changed):
             yield advice.LabelNodes(label, ())
         else:
