@@ -132,6 +132,20 @@ def test_a_member_that_left_the_gang_earlier_does_not_count_for_a_start() -> Non
     assert violations(history, WholeGangs) == ["S3"]
 
 
+@pytest.mark.parametrize(("phase", "expected"), [("Succeeded", []), ("Failed", ["S3"])])
+def test_a_member_that_succeeded_counts_for_a_start_when_it_is_gone(phase: str, expected: list[str]) -> None:
+    async def history(stage: Stage) -> None:
+        gang(stage, 3)
+        host = await stage.leader()
+        host.decide(a_0="n1", a_1="n1", a_2="n2")
+        await host.bind("a-2", "n2")
+        stage.status("a-2", phase=phase)
+        await lose(stage, host, "a-2", 60.0)
+        host.decide(a_0="n1", a_1="n1")
+
+    assert violations(history, WholeGangs) == expected
+
+
 async def lose(stage: Stage, host: Actor, name: str, ago_s: float) -> None:
     """Delete a pod that the host has received; the host receives the deletion `ago_s` before the return."""
     await host.receive()

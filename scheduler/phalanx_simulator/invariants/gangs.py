@@ -43,6 +43,8 @@ class WholeGangs(Check):
     disturbance too; later ones may be retries and are not. So is a volume that a member waits for, whose
     node was selected: L14 limits that time. Members without a controller are held, not released, and a gang
     with a succeeded member is finishing, so these gangs may stay partly bound.
+
+    Succeeded members count after their deletion too: their controller does not create them again.
     """
 
     name = "S3"
@@ -53,6 +55,8 @@ class WholeGangs(Check):
         self._targets: dict[tuple[str, str], str] = {}
         self._decided: dict[tuple[str, str], list[str]] = {}
         self._left: dict[GangKey, dict[str, None]] = {}
+        self._succeeded: dict[GangKey, list[PodFact]] = {}
+        """Members with a controller that were deleted after they had succeeded."""
         self._disturbed_at_by_gang: dict[GangKey, float] = {}
         self._disturbed_at = 0.0
         self._leader = ""
@@ -66,6 +70,8 @@ class WholeGangs(Check):
         before, after = changed.before, changed.after
         if after is None or after.gang != before.gang:
             self._left.setdefault(before.gang, {})[before.uid] = None
+        if after is None and before.phase == "Succeeded" and before.controller:
+            self._succeeded.setdefault(before.gang, []).append(before)
 
     # --- decisions -----------------------------------------------------------------------------------------
 
@@ -86,13 +92,19 @@ class WholeGangs(Check):
         there = self._others(host, first.gang, planned)
         gone = self._gone_since(host, first.gang, placement, planned)
         if placement.cause == "start":
-            needed, others = self._needed(first.gang, groups), len(there) + len(gone)
+            ended = (*gone, *self._succeeded_before(first))
+            needed, others = self._needed(first.gang, groups), len(there) + len({pod.uid for pod in ended})
             if any(group.reserves for group in groups):
                 others += _held_members(result, placement)
             if len(planned) + others < needed:
                 placed = f"{len(planned)} members placed and {others} bound"
                 self.violated(placement.group, f"{placed} of {needed} in cycle {placement.cycle} of {host}")
         self._check_subgroups(host, placement, groups, [pod.subgroup for pod in (*there, *gone)])
+
+    def _succeeded_before(self, member: PodFact) -> list[PodFact]:
+        """Succeeded members of the same controller that are gone."""
+        succeeded = self._succeeded.get(member.gang, ())
+        return [pod for pod in succeeded if pod.controller == member.controller]
 
     def _check_subgroups(
         self, host: str, placement: Placement, groups: Sequence[GroupFact], there: Sequence[str]
