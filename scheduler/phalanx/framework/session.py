@@ -345,8 +345,8 @@ class Session:
 
     def objection(self, gang: Gang) -> Objection | None:
         """The first objection of a plugin or of a supply to trying the gang."""
-        found = [self.hooks.objection(gang), *[supply.objection(gang) for supply in self.supplies]]
-        return next(filter(None, found), None)
+        of_supplies = (supply.objection(gang) for supply in self.supplies)
+        return self.hooks.objection(gang) or next(filter(None, of_supplies), None)
 
     def reserve_cells(self, cells: ReservedCells) -> None:
         """Reserve these cells for their queues. It must precede all questions that depend on cells."""

@@ -20,7 +20,7 @@ from phalanx.kube.writing import WriteContext
 from phalanx.limits import OWNER_CHAIN_MAX
 from phalanx.model.api.kind import Kind
 from phalanx.model.api.kinds import kind_of_workload
-from phalanx.model.api.meta import OwnerReference
+from phalanx.model.api.meta import ObjectList, OwnerReference
 from phalanx.model.api.workloads import WorkloadObject
 from phalanx.model.names import ANNOTATION_SUSPENSION, KUEUE_QUEUE_LABEL, GangId
 from phalanx.model.pods import Controller
@@ -41,15 +41,7 @@ _CRON_JOB: Final = "CronJob"
 
 _encode: Final = msgspec.json.Encoder(order="deterministic").encode
 _decode_workload: Final = msgspec.json.Decoder(WorkloadObject).decode
-
-
-class _Workloads(Struct, frozen=True):
-    """A page of a list."""
-
-    items: tuple[WorkloadObject, ...] = ()
-
-
-_decode_page: Final = msgspec.json.Decoder(_Workloads).decode
+_decode_page: Final = msgspec.json.Decoder(ObjectList[WorkloadObject]).decode
 
 
 class Root(Struct, frozen=True):
@@ -138,7 +130,7 @@ class WorkloadSuspender:
         """UIDs of the objects of this kind whose controller has this UID."""
         owned: set[str] = set()
         async for body in self._client.pages(kind_of_workload(kind).path(namespace=namespace)):
-            for item in decode_leniently(_decode_page, body).items:
+            for item in decode_leniently(_decode_page, body).items or ():
                 above = _controller(item)
                 if above is not None and above.uid == uid:
                     owned.add(item.metadata.uid)

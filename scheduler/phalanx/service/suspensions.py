@@ -18,14 +18,16 @@ from phalanx.kube.events import PodEvents, PodRef
 from phalanx.kube.flow_control import Backoff, FairQueue
 from phalanx.kube.workload_suspender import SUSPENSIONS_MAX, Suspension, WorkloadSuspender
 from phalanx.kube.writing import WriteContext
+from phalanx.model.api.kind import Kind
 from phalanx.model.api.kinds import KINDS
 from phalanx.model.conversion.workload_members import Workload
 from phalanx.model.decisions import Evict
 from phalanx.model.gangs import Gang, GangKind
-from phalanx.model.names import API_GROUP, PodUid
+from phalanx.model.names import PodUid
 from phalanx.model.pods import Controller, Pod
 from phalanx.ports import OutcomeUnknown, RequestNotSent
 from phalanx.service.cluster_state import ClusterState
+from phalanx.service.gang_records import has_own_status
 
 _CONCURRENCY: Final = 4
 """Requests in flight: few workloads are evicted at once, and binds go first."""
@@ -129,9 +131,8 @@ class Suspensions:
             self._delete(gang, evictions, done)
 
     def _report_on_group(self, gang: Gang, evictions: Sequence[Evict]) -> None:
-        if gang.kind is GangKind.POD_GROUP and gang.dialect == API_GROUP:
-            kind = KINDS["PodGroup"]
-            group = PodRef(gang.namespace, gang.name, gang.uid, kind.api_name, kind.api_version)
+        if has_own_status(gang):
+            group = _reference(KINDS["PodGroup"], gang.namespace, gang)
             self._events.preempted(group, message=self._text(evictions))
 
     def _delete(self, gang: Gang, evictions: Sequence[Evict], done: Done) -> None:
@@ -141,7 +142,7 @@ class Suspensions:
         for owner in controllers:
             kind = self._suspender.kind_named(owner.workload) if owner is not None else None
             if owner is not None and kind is not None:
-                reference = PodRef(gang.namespace, owner.name, owner.uid, kind.api_name, kind.api_version)
+                reference = _reference(kind, gang.namespace, owner)
                 self._events.preempted(reference, message=self._text(evictions))
         done(False)
 
@@ -182,7 +183,7 @@ class Suspensions:
         self._busy.discard(suspension.uid)
         _log_of(suspension).info("workload suspended to evict its pods")
         message = f"Suspended: {self._message(evictions[0])}. It is resumed when its pods end"
-        self._events.suspended(self._reference(suspension), message=message)
+        self._events.suspended(self._workload(suspension), message=message)
         done(True)
 
     async def _begin(self, gang: Gang, evictions: Sequence[Evict]) -> Suspension | None:
@@ -245,7 +246,7 @@ class Suspensions:
         if is_resumed:
             _log_of(suspension).info("workload resumed")
             message = "Resumed after its pods were evicted"
-            self._events.resumed(self._reference(suspension), message=message)
+            self._events.resumed(self._workload(suspension), message=message)
         elif self._context.clock.monotonic() < self._late_until:
             self._repeat_later(partial(self._resume, suspension), suspension)
             return
@@ -274,10 +275,10 @@ class Suspensions:
         least = retry_after(error) if error is not None else None
         self._queue.put_later(suspension.namespace, request, delay=max(_BACKOFF_LONGEST_S, least or 0.0))
 
-    def _reference(self, suspension: Suspension) -> PodRef:
+    def _workload(self, suspension: Suspension) -> PodRef:
         kind = self._suspender.kind_named(suspension.kind)
         assert kind is not None
-        return PodRef(suspension.namespace, suspension.name, suspension.uid, kind.api_name, kind.api_version)
+        return _reference(kind, suspension.namespace, suspension)
 
     def _new_backoff(self) -> Backoff:
         return self._context.backoff(first=_BACKOFF_FIRST_S, longest=_BACKOFF_LONGEST_S)
@@ -310,6 +311,10 @@ def has_other_pods(gang: Gang, workload: Workload | None, pods: Iterable[Pod]) -
     ours = {pod.scheduler_name for pod in gang.members}
     others = [pod for pod in pods if pod.uid not in gang.by_uid and not pod.is_finished and not pod.deleting]
     return any(roles is None or pod.role in roles or pod.scheduler_name in ours for pod in others)
+
+
+def _reference(kind: Kind, namespace: str, named: Gang | Controller | Suspension) -> PodRef:
+    return PodRef(namespace, named.name, named.uid, kind.api_name, kind.api_version)
 
 
 def _log_of(suspension: Suspension) -> Any:

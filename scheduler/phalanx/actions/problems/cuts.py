@@ -5,11 +5,12 @@ those that have devices beside them. That may exclude other combinations that fi
 in each order of the needs, the pods of the first one stay as long as they have devices.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from phalanx.actions.demands.demand import Demand
 from phalanx.framework.session import Session
-from phalanx.model.names import NodeName
+from phalanx.model.names import NodeName, PodUid
 from phalanx.model.pods import Assignments, Pod
 
 Short = Sequence[tuple[NodeName, Sequence[Pod]]]
@@ -47,12 +48,14 @@ def parts_that_fit(
 def _largest_part(
     session: Session, node: NodeName, groups: Sequence[Sequence[Pod]], names: Sequence[str]
 ) -> tuple[tuple[str, int], ...]:
-    chosen = list[Pod]()
+    chosen: dict[PodUid, Pod] = {}
     for pods in groups:
         for name in names:
-            left = [pod for pod in pods if pod.shape.device_slot == name and pod not in chosen]
-            chosen += left[: _most(session, node, chosen, left)]
-    return tuple([(name, sum(pod.shape.device_slot == name for pod in chosen)) for name in names])
+            left = [pod for pod in pods if pod.shape.device_slot == name and pod.uid not in chosen]
+            more = left[: _most(session, node, list(chosen.values()), left)]
+            chosen.update((pod.uid, pod) for pod in more)
+    counts = Counter(pod.shape.device_slot for pod in chosen.values())
+    return tuple([(name, counts[name]) for name in names])
 
 
 def _most(session: Session, node: NodeName, chosen: Sequence[Pod], equal: Sequence[Pod]) -> int:
