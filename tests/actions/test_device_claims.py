@@ -16,6 +16,7 @@ from phalanx.model.supplies.devices.claims import Claim
 from phalanx.model.supplies.devices.cluster import ClusterDevices
 from phalanx.model.supplies.devices.pools import Slice
 from phalanx.model.supplies.devices.session import session_devices
+from phalanx.model.supplies.devices.session.session_devices import claimed_devices
 
 from tests.builders import Decided, Scenario
 from tests.model.devices import CLASSES, claim_of, device, request, slice_of
@@ -302,10 +303,10 @@ def test_a_rolled_back_statement_gives_its_devices_back() -> None:
     session = Session(world.snapshot(), SchedulerConfig())
     gang = next(iter(session.gangs.values()))
     pods, node = gang.members, NodeName("a-0")
-    need = session.devices.needs.of(pods[0].shape)
+    need = claimed_devices(session).needs.of(pods[0].shape)
 
     def count() -> int:
-        return session.devices.count(need, session.nodes[node].node)
+        return claimed_devices(session).count(need, session.nodes[node].node)
 
     assert count() == 2
     with session.statement() as statement:
@@ -527,7 +528,7 @@ def test_a_gang_is_tried_again_when_devices_that_are_not_ready_are_given_back(
     world.sharing("g", "c", status=status)
     (gang,) = world.snapshot().gangs.values()
     for now, expected in ((1_199_999, until), (1_200_000, None)):
-        needs = Session(replace(world.snapshot(), now=now), SchedulerConfig()).devices.needs
+        needs = claimed_devices(Session(replace(world.snapshot(), now=now), SchedulerConfig())).needs
         found = needs.objection(needs.with_needs(gang))
         assert found is not None
         assert found.until == expected

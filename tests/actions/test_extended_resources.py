@@ -13,6 +13,7 @@ from phalanx.model.api.kinds import DEVICE_KINDS, KINDS
 from phalanx.model.decisions import Bind, CycleResult
 from phalanx.model.names import NodeName, PodUid
 from phalanx.model.reasons import Reason
+from phalanx.model.supplies.devices.session.session_devices import claimed_devices
 from phalanx.service.write_checks import CachePlacementCheck
 from phalanx_simulator.invariants.cache_tables import check_cache
 
@@ -243,7 +244,7 @@ def test_pods_with_different_requests_on_a_node_get_what_each_requests() -> None
     play = Play(node("a"), device_class("gpu", GPU), slice_on("a", "a0", "a1", "a2"), group, one[1], two[2])
     session = Session(take_snapshot(play.cache), SchedulerConfig())
     (found,) = session.gangs.values()
-    granting = session.devices.allocate([(NodeName("a"), found.members)])
+    granting = claimed_devices(session).allocate([(NodeName("a"), found.members)])
     assert granting is not None
     counts = {
         uid: [len(each.allocation.devices) for each in grants if each.allocation is not None]

@@ -1,7 +1,7 @@
 """The session: the state of one cycle. Actions change it through statements and `refuse` only."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import cached_property
 from types import MappingProxyType
 from typing import TypeVar
@@ -45,14 +45,13 @@ from phalanx.model.queues import PastUsage
 from phalanx.model.reasons import Evidence, Objection, Verdict
 from phalanx.model.resources import NONE, Resources, add, fits, how_many_fit, largest, subtract
 from phalanx.model.snapshot import DisruptionBudget, Snapshot
-from phalanx.model.supplies.devices.session.session_devices import SessionDevices
-from phalanx.model.supplies.known import joined, offered_amounts
+from phalanx.model.supplies.known import completed, joined, offered_amounts
 from phalanx.model.supplies.supply import Projection, SessionSupply
 from phalanx.rules.problem import Rule
 
 K = TypeVar("K", bound=str)
 V = TypeVar("V")
-S = TypeVar("S", bound=SessionSupply)
+S = TypeVar("S")
 
 
 class Session:
@@ -74,9 +73,7 @@ class Session:
         how many equal gangs there are that the cycle does not look at.
         """
         self._cache = cache or SessionCache()
-        if snapshot.devices.extended:
-            snapshot = self._cache.devices.with_extended(snapshot)
-        self.snapshot = snapshot
+        self.snapshot = snapshot = completed(snapshot, self)
         self.config, self.behind = config, behind
         self.cycle = snapshot.memory.cycle + 1
         plugins = load_plugins(config)
@@ -87,7 +84,7 @@ class Session:
         self._changes = Changes()
         self.nodes: Mapping[NodeName, NodeState] = MappingProxyType(_in_order(snapshot.nodes))
         """Sorted by name, so that no decision depends on the order of events."""
-        self.supplies = self._joined()
+        self.supplies = joined(snapshot, self.nodes, self)
         self.affinity_index = self._cache.affinity.index(snapshot)
         """None while no pod has affinity terms."""
         looked_at = snapshot.gangs if gangs is None else gangs
@@ -174,15 +171,9 @@ class Session:
         """The memory of the last cycle."""
         return self.snapshot.memory
 
-    def _joined(self) -> tuple[SessionSupply, ...]:
-        supplies = joined(self.snapshot, self.nodes, self._changes)
-        return (*supplies, self.devices) if self.snapshot.devices.are_claimed else supplies
-
-    @cached_property
-    def devices(self) -> SessionDevices:
-        """The devices of claims. It is one of the supplies if pods have claims."""
-        cache, changes = self._cache.devices, self._changes.devices
-        return SessionDevices(self.snapshot, cache, changes, self.nodes, self._pod_capacity)
+    def kept(self, kind: type[S]) -> S:
+        """What a supply keeps from session to session."""
+        return self._cache.kept(kind)
 
     def supply(self, kind: type[S]) -> S | None:
         """The supply of this kind; None if no pod can need it."""
@@ -192,10 +183,29 @@ class Session:
         """The supply that the rule bounds, if it is one that the session knows."""
         return next((supply for supply in self.supplies if supply.has_some(rule.limited)), None)
 
-    def projections(self, shapes: Sequence[PodShape]) -> tuple[Projection, ...]:
-        """What nodes have of the supplies that these pods use, without parts of nodes and devices."""
-        found = [supply.project(shapes) for supply in self.supplies]
+    def projections(self, shapes: Sequence[PodShape], *, only_freed: bool = False) -> tuple[Projection, ...]:
+        """What nodes have of the supplies that these pods use, without parts of nodes. `only_freed`: only
+        amounts of which pods that end free what they use."""
+        supplies = [supply for supply in self.supplies if supply.frees_amounts or not only_freed]
+        found = [supply.project(shapes) for supply in supplies]
         return (*offered_amounts(shapes), *[projection for projection in found if projection is not None])
+
+    def supplies_key(self, gang: Gang, pods: Sequence[Pod]) -> tuple[Hashable, ...]:
+        """Equal while what nodes have of supplies for these pods of the gang follows in the same way."""
+        keys = [supply.key(gang, pods) for supply in self.supplies]
+        return tuple(keys) if any(keys) else ()
+
+    def are_supplies_kept(self, key: tuple[Hashable, ...]) -> bool:
+        """Whether what nodes have of supplies with this key holds for other problems too."""
+        return not key or not any(supply.is_bounded for supply in self.supplies)
+
+    @contextmanager
+    def only_certain(self) -> Iterator[None]:
+        """Within this context, nodes have of supplies only what suffices for certain."""
+        with ExitStack() as stack:
+            for supply in self.supplies:
+                stack.enter_context(supply.only_certain())
+            yield
 
     @property
     def namespace_labels(self) -> Mapping[str, Mapping[str, str]]:
@@ -257,7 +267,8 @@ class Session:
             return subtract(free, self._withheld[node])
         return free
 
-    def _pod_capacity(self, pod: Pod, node: Node, besides: Resources) -> int:
+    def pods_that_fit(self, pod: Pod, node: Node, besides: Resources) -> int:
+        """How many such pods the node may run beside these amounts, if only its amounts count."""
         if node.name in self.eligibility(pod).rejected:
             return 0
         free = self.free(node.name)
@@ -421,6 +432,11 @@ class Session:
     def placements(self) -> tuple[Placement, ...]:
         """All placements so far, in the order in which they were decided."""
         return tuple(self._changes.placements)
+
+    @property
+    def placements_version(self) -> int:
+        """Equal while the placements are the same."""
+        return self._changes.placements_version
 
     @property
     def evictions(self) -> tuple[Evict, ...]:

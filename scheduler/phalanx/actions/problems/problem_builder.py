@@ -113,7 +113,7 @@ class ProblemBuilder:
             ties=ties,
             spread=_levels_to_spread_over(demand, constraints) if ties is Objective.SPREAD else 0,
             eligibility_versions=versions if any(versions) else (),
-            devices=self._session.devices.key(pods) if demand.gang.claims_devices else (),
+            supplies=self._session.supplies_key(demand.gang, pods),
         )
 
     def _at_most(self, pods: Sequence[Pod]) -> int:
@@ -133,8 +133,7 @@ class ProblemBuilder:
                 self._taken.append((class_spec, table))
             else:
                 table = ClassTable(self._session, class_spec, order)
-            is_bounded = bool(class_spec.devices) and bool(self._session.devices.bounds.parts)
-            if not class_spec.eligibility_versions and not is_bounded:
+            if not class_spec.eligibility_versions and self._session.are_supplies_kept(class_spec.supplies):
                 self._tables[class_spec.key] = table
         return table
 

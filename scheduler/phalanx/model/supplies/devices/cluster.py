@@ -56,6 +56,11 @@ class ClusterDevices(Struct, frozen=True, gc=False):
     are_unallocated: bool = False
     """Whether claims are regarded as if they had no devices."""
 
+    @property
+    def are_known(self) -> bool:
+        """Whether pods have claims, or had some before."""
+        return self.are_claimed or bool(self.slices or self.classes or self.claims)
+
 
 NO_DEVICES: Final = ClusterDevices()
 _NONE: Final = frozenset[DeviceUse]()

@@ -103,18 +103,6 @@ Places = dict[NodeName, frozenset[DeviceUse]]
 """Devices by node; those that several nodes can use are under EVERYWHERE."""
 
 
-class DeviceChanges:
-    """What a cycle has changed so far. Devices that several nodes can use are under EVERYWHERE."""
-
-    def __init__(self) -> None:
-        self.taken: dict[NodeName, frozenset[DeviceUse]] = {}
-        """By node, the devices that claims got."""
-        self.freed: dict[NodeName, frozenset[DeviceUse]] = {}
-        """By node, the devices of pods that are assumed to have ended."""
-        self.shared: dict[str, Allocation] = {}
-        """By UID of the claim, what claims got that several pods use."""
-
-
 class Granting(Struct, frozen=True):
     """Devices for some pods on a node: the grants, and the changes that they cause."""
 

@@ -2,21 +2,24 @@
 
 from collections import Counter
 from collections.abc import Container, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
-from typing import Final
+from typing import Any, Final, Protocol
 
+from msgspec.structs import replace
+
+from phalanx.model.decisions import Bind
 from phalanx.model.gangs import Gang
-from phalanx.model.names import NodeName, PodUid
+from phalanx.model.names import NodeName, PodUid, QueueName
 from phalanx.model.nodes import Node, NodeState
-from phalanx.model.pods import Assignments, Pod, PodClaim
+from phalanx.model.pods import Assignments, Pod, PodClaim, PodShape
 from phalanx.model.reasons import Objection, Reason
+from phalanx.model.resources import Resources
 from phalanx.model.snapshot import Snapshot
 from phalanx.model.supplies.devices.allocator import Candidate
 from phalanx.model.supplies.devices.claims import (
     Allocation,
     Claim,
-    ClaimGrant,
     ClaimSpec,
     Request,
     special_uid,
@@ -24,31 +27,32 @@ from phalanx.model.supplies.devices.claims import (
 from phalanx.model.supplies.devices.extended_resources import SpecialClaim, special_claim, special_name
 from phalanx.model.supplies.devices.joint_slots import FreeDevices, PlainKinds, plain_kinds
 from phalanx.model.supplies.devices.limits import CLAIM_SEARCH_DEVICES_MAX
-from phalanx.model.supplies.devices.pod_claims import Unresolved, own_claims
+from phalanx.model.supplies.devices.pod_claims import own_claims
 from phalanx.model.supplies.devices.pools import PoolId
 from phalanx.model.supplies.devices.session.cache import DeviceCache
+from phalanx.model.supplies.devices.session.changes import DeviceChanges, claims_of
 from phalanx.model.supplies.devices.session.claim_users import claims_of_next
 from phalanx.model.supplies.devices.session.counts import SessionCounts
 from phalanx.model.supplies.devices.session.grants import (
     ClaimingPods,
-    DeviceChanges,
     DeviceGrants,
-    Granted,
     Granting,
     Places,
     claims_of_placeholder,
     depends_on_others,
-    devices_granted,
     in_order,
 )
 from phalanx.model.supplies.devices.session.member_claims import ClaimsOfMembers
 from phalanx.model.supplies.devices.session.needs import DeviceNeeds, Need
+from phalanx.model.supplies.devices.session.projection import PLENTY, DeviceProjection
 from phalanx.model.supplies.devices.session.shared_amounts import (
     BOUNDS,
+    CERTAIN,
     DeviceBounds,
     DevicesNow,
     SharedDeviceAmounts,
     Wanted,
+    are_of_devices,
 )
 from phalanx.model.supplies.devices.session.shared_choices import (
     EVERYWHERE,
@@ -60,13 +64,9 @@ from phalanx.model.supplies.devices.session.shared_devices import SharedDevices
 from phalanx.model.supplies.devices.shared_pools import SharedPools
 from phalanx.model.supplies.devices.slots import Slots
 from phalanx.model.supplies.devices.special_claims import claim_on, spec_of
-from phalanx.model.supplies.devices.uses import DeviceUse
-from phalanx.model.supplies.supply import SessionSupply, SharedAmounts
+from phalanx.model.supplies.devices.uses import NONE_TAKEN, DeviceUse
+from phalanx.model.supplies.supply import Projection, SessionSupply, SharedAmounts, SupplyLacking, Write
 
-PLENTY: Final = 1 << 20
-"""More pods than a node can run."""
-
-NONE_TAKEN: Final = frozenset[DeviceUse]()
 _OTHER_NODES: Final = "the devices of its shared claims cannot be used from the node"
 _FIXED: Final = "the devices of its claims cannot be used from the node"
 _LACKING: Final = "devices that several nodes can use do not suffice together for the claims of its pods"
@@ -77,22 +77,23 @@ class SessionDevices(SessionSupply):
     """Counts and allocates. What is taken in the session is kept by the statements that take it."""
 
     reason = Reason.INSUFFICIENT_CAPACITY
+    counts_for_users = frees_amounts = False
     next_step = "Wait until claims release devices, or let claims ask for fewer kinds of devices"
 
     def __init__(
         self,
         snapshot: Snapshot,
         cache: DeviceCache,
-        changes: DeviceChanges,
         nodes: Mapping[NodeName, NodeState],
         capacity: PodCapacity,
     ) -> None:
-        """`changes`: those of the cycle so far. `capacity`: how many pods fit a node apart from devices."""
+        """`capacity`: how many pods fit a node apart from devices."""
         devices, gangs = snapshot.devices, snapshot.gangs.values()
         self._state = cache.state(devices)
         self._extended = devices.extended
         self._are_unallocated = devices.are_unallocated
-        self._changes = changes
+        self.changes: Final = DeviceChanges(self._state, nodes)
+        """Those of the cycle so far."""
         self._counters = cache.counters(devices.classes)
         self.bounds = BOUNDS
         """What is assumed of nodes at present."""
@@ -109,7 +110,7 @@ class SessionDevices(SessionSupply):
         )
         self.counts: Final = SessionCounts(cache.counts, self._state, lambda: self._shared_pools)
         """How many devices there are, for queues."""
-        choices = SharedChoices(self._state, nodes, capacity, self._own_devices, changes.shared)
+        choices = SharedChoices(self._state, nodes, capacity, self._own_devices, self.changes.shared)
         changed = (self._all_taken, self._all_freed)
         self.shared: Final = SharedDevices(choices, self.needs, changed)
         """The devices of claims that pods of a gang share."""
@@ -124,9 +125,76 @@ class SessionDevices(SessionSupply):
         """With what its claims need."""
         return self.needs.pod_with_need(pod)
 
+    def has_some(self, resources: Iterable[str]) -> bool:
+        """Sets of devices."""
+        return are_of_devices(resources)
+
     def objection(self, gang: Gang) -> Objection | None:
         """Why the claims cannot have devices."""
         return self.needs.objection(gang)
+
+    def take(self, binds: list[Bind], assignments: Assignments, write: Write) -> list[Bind]:
+        """Allocates devices for the claims."""
+        count = sum(bool(pod.shape.device_slot) for _, pods in assignments for pod in pods)
+        if not count:
+            return binds
+        found = self.allocate(assignments)
+        if found is None:
+            raise SupplyLacking(f"there are no devices for the claims of {count} pods on their nodes")
+        self.changes.take(found, write)
+        granted = found.granted
+        return [replace(bind, grants=granted[bind.pod]) if bind.pod in granted else bind for bind in binds]
+
+    def expect(self, assignments: Assignments, write: Write) -> Places:
+        """Takes devices for claims of pods that are expected there, and returns those that no other pods
+        share, by node. Raises SupplyLacking. Such a statement is always rolled back."""
+        binds = [Bind(pod.uid, pod.namespace, pod.name, node) for node, pods in assignments for pod in pods]
+        granted = {bind.pod: bind.grants for bind in self.take(binds, assignments, write)}
+        return self.changes.unshared(assignments, granted, self.needs)
+
+    def hold(self, assignments: Assignments, write: Write) -> Mapping[PodUid, tuple[DeviceUse, ...]]:
+        """Devices for claims of lost members, for all together, else for each that can have some."""
+        wanted = [
+            (node, [pod for pod in pods if self.needs.claims_of_lost(pod) is not None])
+            for node, pods in assignments
+        ]
+        wanted = [(node, pods) for node, pods in wanted if pods]
+        found = self.allocate(wanted) if wanted else None
+        if found is not None:
+            self.changes.take(found, write)
+            return found.uses
+        held: dict[PodUid, tuple[DeviceUse, ...]] = {}
+        for node, pod in [(node, pod) for node, pods in wanted for pod in pods]:
+            found = self.allocate([(node, (pod,))])
+            if found is not None:
+                self.changes.take(found, write)
+                held.update(found.uses)
+        return held
+
+    def release(self, assignments: Assignments, held: Mapping[PodUid, Any], write: Write) -> None:
+        """The held devices are free again."""
+        self.changes.reserve(self.held(assignments, held), write, release=True)
+
+    def held(self, assignments: Assignments, held: Mapping[PodUid, tuple[DeviceUse, ...]]) -> Places:
+        """The devices that are held for these assignments."""
+        return self.changes.places(
+            (node, held[pod.uid]) for node, pods in assignments for pod in pods if pod.uid in held
+        )
+
+    def give_up(self, binds: Sequence[Bind], write: Write) -> None:
+        """The devices of the binds are free again."""
+        self.changes.give_up([(bind.node, grant) for bind in binds for grant in bind.grants], write)
+
+    def end(self, gone: Sequence[Pod], ended: Container[PodUid], write: Write) -> None:
+        """Devices of claims are free that no pods use any more."""
+        if any(pod.device_claims for pod in gone):
+            self.changes.end(gone, ended, write)
+
+    def charges_moved(
+        self, gone: Sequence[Pod], ended: Container[PodUid]
+    ) -> Iterable[tuple[QueueName, NodeName, Resources]]:
+        """Claims that several pods use."""
+        return self.needs.charges.moved(gone, ended) if any(pod.device_claims for pod in gone) else ()
 
     def lacking(self, assignments: Assignments) -> str | None:
         """Counts are not exact for claims that are not plain, and where devices of several nodes and those of
@@ -135,10 +203,28 @@ class SessionDevices(SessionSupply):
             return _LACKING
         return None
 
+    def project(self, shapes: Sequence[PodShape]) -> DeviceProjection | None:
+        """Sets of devices."""
+        claiming = {shape.device_slot: shape for shape in shapes if shape.device_slot}
+        found = tuple([(name, self.needs.of(claiming[name])) for name in sorted(claiming)])
+        if len(found) < 2:
+            return DeviceProjection(self, found) if found else None
+        claims = {name: self.all_claims(need) for name, need in found}
+        kinds = plain_kinds([spec for some in claims.values() for spec in some])
+        return DeviceProjection(self, found, claims, kinds, self.bounds)
+
+    def here(self, projection: Projection) -> Projection:
+        """With what this session has left."""
+        return replace(projection, devices=self) if isinstance(projection, DeviceProjection) else projection
+
+    def only_certain(self) -> AbstractContextManager[None]:
+        """Of pods with different claims those that fit together for certain."""
+        return self.assuming(CERTAIN)
+
     def count(self, need: Need, node: Node) -> int:
         """For how many pods with this need the node has devices now: so many can be allocated together.
 
-        A device that several nodes can use counts on each of them: see `shared_amounts_for`.
+        A device that several nodes can use counts on each of them: see `shared_amounts`.
         """
         return self._slots(need, node).count
 
@@ -153,9 +239,14 @@ class SessionDevices(SessionSupply):
             self._joint[kinds, node.name] = known
         return known[1]
 
-    def key(self, pods: Sequence[Pod]) -> Hashable:
+    def key(self, gang: Gang, pods: Sequence[Pod]) -> Hashable:
         """Equal while the same is assumed of the devices of nodes, for such pods of a gang."""
-        return self.shared.key(pods), self.bounds
+        return (self.shared.key(pods), self.bounds) if gang.claims_devices else ()
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether nodes take a part of their pods only."""
+        return bool(self.bounds.parts)
 
     @contextmanager
     def assuming(self, bounds: DeviceBounds) -> Iterator[None]:
@@ -236,33 +327,29 @@ class SessionDevices(SessionSupply):
     def _special(self, need: Need, node: Node) -> SpecialClaim | None:
         return None if need.extended is None else claim_on(need.extended, node, self._extended)
 
-    def taken_besides(self, held: Places) -> Places:
-        """What the cycle has taken, without these."""
-        return {node: some - held.get(node, NONE_TAKEN) for node, some in self._changes.taken.items()}
-
     def _taken(self, node: NodeName) -> frozenset[DeviceUse]:
-        taken = self._changes.taken
+        taken = self.changes.taken
         return taken.get(node, NONE_TAKEN) | taken.get(NodeName(EVERYWHERE), NONE_TAKEN)
 
     def _freed(self, node: NodeName) -> frozenset[DeviceUse]:
-        freed = self._changes.freed
+        freed = self.changes.freed
         return freed.get(node, NONE_TAKEN) | freed.get(NodeName(EVERYWHERE), NONE_TAKEN)
 
     def _all_taken(self) -> frozenset[DeviceUse]:
         """What the cycle has taken, on any node."""
-        taken = tuple(self._changes.taken.values())
+        taken = tuple(self.changes.taken.values())
         if self._all[0] != taken:
             self._all = (taken, NONE_TAKEN.union(*taken))
         return self._all[1]
 
     def _all_freed(self) -> frozenset[DeviceUse]:
-        return NONE_TAKEN.union(*self._changes.freed.values())
+        return NONE_TAKEN.union(*self.changes.freed.values())
 
-    def shared_amounts_for(self, gang: Gang) -> Sequence[SharedAmounts]:
-        """What several nodes have together for the waiting pods of the gang, where they need more."""
-        if not gang.claims_devices or not self._state.inventory.shared_pools:
+    def shared_amounts(self, pods: Sequence[Pod]) -> Sequence[SharedAmounts]:
+        """What several nodes have together for those of the pods that wait, where they need more."""
+        if not self._state.inventory.shared_pools or not any(pod.device_claims for pod in pods):
             return ()
-        waiting = [pod for pod in gang.members if pod.shape.device_slot and pod.is_waiting and not pod.gated]
+        waiting = [pod for pod in pods if pod.shape.device_slot and pod.is_waiting and not pod.gated]
         names = Counter(pod.shape.device_slot for pod in waiting)
         first = {pod.shape.device_slot: pod for pod in reversed(waiting)}
         needs = {name: self.needs.of_pod(first[name]) for name in names}
@@ -352,7 +439,7 @@ class SessionDevices(SessionSupply):
             for each in wanted
             for pod in each.pods
         }
-        return Granting(granted, self._taken_by(wanted, own, shared), shared)
+        return Granting(granted, self.changes.taken_by(wanted, own, shared), shared)
 
     def _asking(self, name: NodeName, pods: Sequence[Pod]) -> ClaimingPods:
         node = self._nodes[name].node
@@ -362,8 +449,7 @@ class SessionDevices(SessionSupply):
         return ClaimingPods(node, tuple(pods), tuple(needs), special, tuple(own))
 
     def _claims(self, pod: Pod) -> tuple[Claim, ...]:
-        found = self._state.claims_of(pod.device_claims, namespace=pod.namespace, pod_uid=pod.uid)
-        return () if isinstance(found, Unresolved) else found
+        return claims_of(pod, self._state)
 
     def _own_claims(self, pod: Pod, need: Need, special: SpecialClaim | None) -> tuple[Claim, ...]:
         """Those that were made for the pod, and the one that is to be made for its extended resources.
@@ -379,66 +465,9 @@ class SessionDevices(SessionSupply):
             found.append(Claim(pod.namespace, name, special_uid(pod.uid), spec_of(special)))
         return tuple(found)
 
-    def _taken_by(
-        self, wanted: Sequence[ClaimingPods], own: Granted, shared: Mapping[str, Allocation]
-    ) -> dict[NodeName, frozenset[DeviceUse]]:
-        """All that the cycle has then taken, for the keys that change."""
-        found: dict[NodeName, frozenset[DeviceUse]] = {}
-        for each in wanted:
-            devices = devices_granted({pod.uid: own[pod.uid] for pod in each.pods})
-            for key, some in self.by_place(each.node.name, devices):
-                before = found.get(key, self._changes.taken.get(key, NONE_TAKEN))
-                found[key] = before | some
-        if shared:
-            key = NodeName(EVERYWHERE)
-            before = found.get(key, self._changes.taken.get(key, NONE_TAKEN))
-            found[key] = before | devices_of(tuple(shared.values()))
-        return found
-
-    def by_place(
-        self, node: NodeName, devices: frozenset[DeviceUse]
-    ) -> list[tuple[NodeName, frozenset[DeviceUse]]]:
-        """These devices of a node, without those that others can use; and these."""
-        pools = self._state.inventory.shared_pools
-        others = frozenset(each for each in devices if (each[0], each[1]) in pools) if pools else NONE_TAKEN
-        parts = ((node, devices - others), (NodeName(EVERYWHERE), others))
-        return [(key, some) for key, some in parts if some]
-
-    def unshared(self, assignments: Assignments, granted: Granted) -> dict[NodeName, frozenset[DeviceUse]]:
-        """The granted devices of claims that no pods of other gangs share, by place."""
-        found: dict[NodeName, frozenset[DeviceUse]] = {}
-        for node, pod in [(node, pod) for node, pods in assignments for pod in pods]:
-            need = self.needs.of(pod.shape)
-            own = {claim.uid for key, claim in self.needs.shared_claims(need).items() if key in need.renewed}
-            for each in granted.get(pod.uid, ()):
-                is_held = each.uid in own or each.uid not in self._changes.shared
-                if each.allocation is not None and is_held:
-                    for place, devices in self.by_place(node, devices_of((each.allocation,))):
-                        found[place] = found.get(place, NONE_TAKEN) | devices
-        return found
-
     def pools_of(self, node: Node) -> frozenset[PoolId]:
         """The pools of which the node can use devices."""
         return frozenset(pool.id for pool in self._state.node_pools.of(node))
-
-    def freed_by(
-        self, pods: Sequence[Pod], ended: Container[PodUid] = ()
-    ) -> dict[NodeName, frozenset[DeviceUse]]:
-        """All devices that are free when these pods have ended as well as `ended` ones, for keys that change.
-
-        Those of a claim that other pods use too stay in use.
-        """
-        gone = {pod.uid for pod in pods}
-        found: dict[NodeName, frozenset[DeviceUse]] = {}
-        for pod in pods:
-            for claim in self._claims(pod) if pod.device_claims else ():
-                is_unused = all(user in gone or user in ended for user in claim.reserved_for)
-                if claim.allocation is not None and is_unused:
-                    local = NodeName(claim.allocation.nodes.only_node or EVERYWHERE)
-                    for key, devices in self.by_place(local, devices_of((claim.allocation,))):
-                        before = found.get(key, self._changes.freed.get(key, NONE_TAKEN))
-                        found[key] = before | devices
-        return found
 
     def uses_of(self, pods: Sequence[Pod]) -> frozenset[DeviceUse]:
         """What the claims of these pods have, as the cycle began."""
@@ -471,14 +500,21 @@ class SessionDevices(SessionSupply):
         found = self._state.free_for_any(kinds, place)
         return None if found.has_shares else found.least
 
-    def given_up(
-        self, grants_of: Sequence[tuple[NodeName, ClaimGrant]]
-    ) -> dict[NodeName, frozenset[DeviceUse]]:
-        """What the cycle has taken when these grants of claims of one pod are given up."""
-        found: dict[NodeName, frozenset[DeviceUse]] = {}
-        for node, each in grants_of:
-            if each.allocation is not None and each.uid not in self._changes.shared:
-                for key, devices in self.by_place(node, devices_of((each.allocation,))):
-                    before = found.get(key, self._changes.taken.get(key, NONE_TAKEN))
-                    found[key] = before - devices
-        return found
+
+class WithSupplies(Protocol):
+    """What has supplies."""
+
+    @property
+    def supplies(self) -> tuple[SessionSupply, ...]: ...
+
+
+def open_devices(session: WithSupplies) -> SessionDevices | None:
+    """The devices of a session; None if its pods have no claims."""
+    return next((supply for supply in session.supplies if isinstance(supply, SessionDevices)), None)
+
+
+def claimed_devices(session: WithSupplies) -> SessionDevices:
+    """The devices of a session of which pods have claims."""
+    devices = open_devices(session)
+    assert devices is not None, "no pod has claims"
+    return devices
