@@ -15,7 +15,7 @@ from phalanx.model.snapshot import Snapshot
 from phalanx.model.supplies.devices.claims import Claim
 from phalanx.model.supplies.devices.cluster import ClusterDevices
 from phalanx.model.supplies.devices.pools import Slice
-from phalanx.model.supplies.devices.session import session_devices
+from phalanx.model.supplies.devices.session import counted_devices
 from phalanx.model.supplies.devices.session.session_devices import claimed_devices
 
 from tests.builders import Decided, Scenario
@@ -204,7 +204,7 @@ def test_a_pod_takes_a_device_of_its_node_if_others_need_those_of_the_network(
     monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
     """In the order of pools, its first one is that of the network. `most`: devices of one search."""
-    monkeypatch.setattr(session_devices, "CLAIM_SEARCH_DEVICES_MAX", most)
+    monkeypatch.setattr(counted_devices, "CLAIM_SEARCH_DEVICES_MAX", most)
     world = World()
     world.nodes("a", 2, cpu=1)
     world.slices.append(slice_of(device("net"), name="net", pool={"name": "0net"}, allNodes=True))

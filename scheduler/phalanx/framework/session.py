@@ -1,7 +1,7 @@
 """The session: the state of one cycle. Actions change it through statements and `refuse` only."""
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property
 from types import MappingProxyType
 from typing import TypeVar
@@ -189,23 +189,6 @@ class Session:
         supplies = [supply for supply in self.supplies if supply.frees_amounts or not only_freed]
         found = [supply.project(shapes) for supply in supplies]
         return (*offered_amounts(shapes), *[projection for projection in found if projection is not None])
-
-    def supplies_key(self, gang: Gang, pods: Sequence[Pod]) -> tuple[Hashable, ...]:
-        """Equal while what nodes have of supplies for these pods of the gang follows in the same way."""
-        keys = [supply.key(gang, pods) for supply in self.supplies]
-        return tuple(keys) if any(keys) else ()
-
-    def are_supplies_kept(self, key: tuple[Hashable, ...]) -> bool:
-        """Whether what nodes have of supplies with this key holds for other problems too."""
-        return not key or not any(supply.is_bounded for supply in self.supplies)
-
-    @contextmanager
-    def only_certain(self) -> Iterator[None]:
-        """Within this context, nodes have of supplies only what suffices for certain."""
-        with ExitStack() as stack:
-            for supply in self.supplies:
-                stack.enter_context(supply.only_certain())
-            yield
 
     @property
     def namespace_labels(self) -> Mapping[str, Mapping[str, str]]:

@@ -29,6 +29,7 @@ from phalanx.framework.eligibility import Eligibility
 from phalanx.framework.session import Session
 from phalanx.model.names import NodeName
 from phalanx.model.resources import Resources
+from phalanx.model.supplies.joined import only_certain as certain
 from phalanx.model.supplies.known import requested
 from phalanx.model.supplies.supply import Projection
 from phalanx.rules.problem import NodeClass, Obstacle, PlacementProblem, Rule
@@ -70,7 +71,7 @@ class ExplanationProblems:
         empty = constraints_of(empty_session, demand.gang)
         pods = [batch.pods[0] for batch in demand.batches]
         most = [len(batch.pods) for batch in demand.batches]
-        with self._session.only_certain() if only_certain else nullcontext():
+        with certain(self._session.supplies) if only_certain else nullcontext():
             projections = projections_for(self._session, pods)
         asked = requested(projections, pods)
         resources = asked_for(asked)

@@ -12,6 +12,7 @@ from phalanx.framework.session import Session
 from phalanx.model.names import NodeName
 from phalanx.model.pods import Pod
 from phalanx.model.resources import Resources
+from phalanx.model.supplies.joined import projections_in
 from phalanx.model.supplies.known import projected, supply_of
 from phalanx.model.supplies.supply import Projection
 
@@ -37,7 +38,5 @@ def free_amounts(projections: Sequence[Projection], session: Session) -> FreeAmo
     """The projected free amounts of each node of the session."""
     if not projections:
         return session.free
-    here = list(projections)
-    for supply in session.supplies:
-        here = [supply.here(projection) for projection in here]
+    here = projections_in(session.supplies, projections)
     return lambda node: projected(here, session.nodes[node], session.free(node))
