@@ -59,6 +59,7 @@ def jobs(
 STATE_STYLES = {
     State.WAITING: WARN,
     State.STARTING: "cyan",
+    State.DEGRADED: BAD,
     State.RUNNING: GOOD,
     State.FINISHED: DIM,
     State.FAILED: BAD,
