@@ -54,7 +54,7 @@ async def test_a_gang_that_runs(tenants: World) -> None:
     done = await tenants.run("why", "busy", "-n", "vision")
     assert done.code == 0
     assert done.out.startswith("PodGroup vision/busy  Running  for 10m\n")
-    assert "where       rack a: a1,a2" in done.out
+    assert "where       rack a: a[1-2]" in done.out
 
 
 @pytest.mark.parametrize("is_written", [True, False])
