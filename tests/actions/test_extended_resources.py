@@ -220,12 +220,12 @@ def test_the_claim_of_the_api_takes_the_place_of_the_decided_one() -> None:
     pod, state = play.cache.pod(bind.pod), play.cache.node_state(bind.node)
     assert pod is not None
     assert state is not None
-    assert not play.cache.device_conflict(pod, state.node)
+    assert not play.cache.supply_conflict(pod, state.node)
     assert not play.apply(claim(device="a0")).devices_freed
     assert [each.name for each in take_snapshot(play.cache).devices.claims] == ["made"]
-    assert not play.cache.device_conflict(pod, state.node)
+    assert not play.cache.supply_conflict(pod, state.node)
     play.apply(claim(name="other", device="a0", owner="stranger"))
-    assert "in use by another claim" in play.cache.device_conflict(pod, state.node)
+    assert "in use by another claim" in play.cache.supply_conflict(pod, state.node)
 
 
 def test_a_claim_of_an_earlier_attempt_is_given_back_before_the_next() -> None:

@@ -10,21 +10,21 @@ SPECIAL_CLAIMS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="a claim for extended resources has no owner, and stays when its pod is deleted",
         issues=("HAMi-DRA #21",),
-        module="phalanx.kube.claim_documents",
+        module="phalanx.kube.devices.claim_documents",
         edits={'            "ownerReferences": [owner],\n': ""},
         caught_by=_PLAY,
     ),
     Mutant(
         name="the name that a claim for extended resources has in memory is taken for its real name",
         issues=("kubernetes #141467",),
-        module="phalanx.cache.special_claims",
+        module="phalanx.cache.devices.special_claims",
         edits={"        if grant.special is None:\n": "        if grant.special is not None:\n"},
         caught_by=_PLAY,
     ),
     Mutant(
         name="the finalizer of a deleted claim for extended resources stays",
         issues=("kubernetes #132334",),
-        module="phalanx.kube.claim_writer",
+        module="phalanx.kube.devices.claim_writer",
         edits={
             '        if finalizers := claim["metadata"].get("finalizers"):\n': (
                 "        if finalizers := ():\n"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from phalanx.kube.binding import BindRefused, Bound
-from phalanx.kube.claim_documents import FINALIZER, ClaimLost
+from phalanx.kube.devices.claim_documents import FINALIZER, ClaimLost
 from phalanx.kube.errors import Conflict
 from phalanx.model.decisions import Bind
 from phalanx.model.names import NodeName, PodUid

@@ -7,22 +7,22 @@ from msgspec import structs
 from phalanx.cache.applications import ApplicationTable
 from phalanx.cache.attached_volumes import AttachedVolumes, mounts
 from phalanx.cache.cache import Cache
-from phalanx.cache.claiming_pods import ClaimingPods, FindClaim
 from phalanx.cache.claims import ClaimTables, mounted
-from phalanx.cache.device_charges import DeviceCharges
-from phalanx.cache.device_users import ClaimUsers, PublishedDevices
-from phalanx.cache.devices import DeviceTables
+from phalanx.cache.devices.charges import DeviceCharges
+from phalanx.cache.devices.claiming_pods import ClaimingPods, FindClaim
+from phalanx.cache.devices.extended_use import ExtendedUse
+from phalanx.cache.devices.leftover_claims import holders, is_unready
+from phalanx.cache.devices.special_claims import SpecialClaims
+from phalanx.cache.devices.tables import DeviceTables
+from phalanx.cache.devices.users import ClaimUsers, PublishedDevices
 from phalanx.cache.events import Assumed, ChangeLog
-from phalanx.cache.extended_use import ExtendedUse
 from phalanx.cache.gang_view import GangView
 from phalanx.cache.gangs import GangTable
 from phalanx.cache.group_trees import IN_TREES, GroupTrees
-from phalanx.cache.leftover_claims import holders, is_unready
 from phalanx.cache.nodes import NodeTable
 from phalanx.cache.nominations import NominationTable
 from phalanx.cache.placed_pods import PlacedPodIndex
 from phalanx.cache.pods import PodTable
-from phalanx.cache.special_claims import SpecialClaims
 from phalanx.cache.table import Key
 from phalanx.cache.usage import ForeignUsage, Ledger, QueueUsage
 from phalanx.cache.workloads import ForeignMembers, OwnerId, WorkloadTable

@@ -11,7 +11,9 @@ import msgspec
 from msgspec.structs import replace
 
 from phalanx.kube.api_fields import format_time
-from phalanx.kube.claim_documents import (
+from phalanx.kube.client import Patch
+from phalanx.kube.decode import decoder_of
+from phalanx.kube.devices.claim_documents import (
     FINALIZER,
     ClaimLost,
     Document,
@@ -23,8 +25,6 @@ from phalanx.kube.claim_documents import (
     special_document,
     special_status,
 )
-from phalanx.kube.client import Patch
-from phalanx.kube.decode import decoder_of
 from phalanx.kube.errors import Conflict, Invalid, NotFound
 from phalanx.kube.writing import WriteContext
 from phalanx.model.api.kinds import KINDS

@@ -10,14 +10,15 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from phalanx.cache.claiming_pods import ClaimingPods
-from phalanx.cache.device_charges import DeviceCharges
-from phalanx.cache.device_users import ClaimUsers, PublishedDevices, frees
-from phalanx.cache.events import ChangeLog
-from phalanx.cache.extended_use import ExtendedUse
-from phalanx.cache.grant_check import GrantCheck
-from phalanx.cache.leftover_claims import holders, is_unready, leftover_claims
-from phalanx.cache.special_claims import SpecialClaims
+from phalanx.cache.devices.charges import DeviceCharges
+from phalanx.cache.devices.claiming_pods import ClaimingPods
+from phalanx.cache.devices.extended_use import ExtendedUse
+from phalanx.cache.devices.grant_check import GrantCheck
+from phalanx.cache.devices.leftover_claims import holders, is_unready, leftover_claims
+from phalanx.cache.devices.special_claims import SpecialClaims
+from phalanx.cache.devices.users import ClaimUsers, PublishedDevices, frees
+from phalanx.cache.events import Assumed, ChangeLog
+from phalanx.cache.supply_tables import SupplyTables
 from phalanx.cache.table import Key, ObjectStore, Table, VersionedTable
 from phalanx.model.api.kinds import DEVICE_KINDS
 from phalanx.model.decisions import GiveBack
@@ -43,7 +44,7 @@ class _Assumed(Struct, frozen=True):
     pods: tuple[PodUid, ...]
 
 
-class DeviceTables:
+class DeviceTables(SupplyTables):
     """The kinds that describe devices, and the allocations that the API does not show yet."""
 
     def __init__(
@@ -166,7 +167,7 @@ class DeviceTables:
     def conflict(self, pod: Pod, node: Node) -> str:
         """Why the pod must not be bound to the node with what was decided for its claims; empty if nothing
         forbids it."""
-        grants = self._grants.get(pod.uid)
+        grants = self._grants.get(pod.uid) if _may_be_charged(pod) else None
         if grants is None:
             return ""
         return self._check.conflict(
@@ -182,6 +183,10 @@ class DeviceTables:
         """The claim of a grant as the API shows it."""
         key = (grant.namespace, grant.name) if grant.special is None else self._special.real_of(pod)
         return self.claims.get(key)
+
+    def not_ready(self, pod: PodUid) -> str:
+        """The first claim whose devices are not ready."""
+        return next(map(str, self.awaited(pod)), "")
 
     def provided(self, pod: Pod, node: Node) -> frozenset[str]:
         """The extended resources for which devices were decided for the pod, and that the node lacks."""
@@ -213,14 +218,18 @@ class DeviceTables:
             self.forget(pod.uid, log)
         self._note_held(pod.uid)
 
-    def charge(self, old: Pod | None, new: Pod | None, log: ChangeLog) -> None:
-        """A pod was added, changed or removed, and all else follows already: another pod, or this one, may be
-        charged now for a claim that several pods use."""
+    def before_list(self, kind: str) -> None:
+        """A list is authoritative even if etcd was restored."""
+        if kind == "ResourceClaim":
+            self.claims.forget_versions()
+
+    def gang_changed(self, old: Pod | None, new: Pod | None, log: ChangeLog) -> None:
+        """Another pod, or this one, may be charged now for a claim that several pods use."""
         uids = [each.uid for each in (old, new) if each is not None and _may_be_charged(each)]
         for uid in dict.fromkeys(uids):
             self._charge_again(self._charges.replace(uid, self._pod(uid)), log)
 
-    def seek_classes(self, is_offered: Callable[[str], bool], log: ChangeLog) -> None:
+    def nodes_changed(self, is_offered: Callable[[str], bool], log: ChangeLog) -> None:
         """Ask for the classes if pods request resources that no node offers."""
         if self._extended.seek(is_offered) and not self._pods.were_any and "DeviceClass" in self._unlisted:
             log.workload_kinds(self.needed)
@@ -232,9 +241,11 @@ class DeviceTables:
             self._view = None
             log.mark_devices_changed(do_gangs_wait=self._pods.do_wait)
 
-    def assume(self, pod: PodUid, grants: Iterable[ClaimGrant], log: ChangeLog) -> None:
+    def assume(self, assumed: Assumed, log: ChangeLog) -> None:
         """Assume the decided allocations, until the API shows one or the pod is forgotten or gone."""
-        grants = tuple(grants)
+        if not assumed.grants:
+            return
+        pod, grants = assumed.pod, assumed.grants
         self.forget(pod, log)
         if grants:
             self._grants[pod] = grants
