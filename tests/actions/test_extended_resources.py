@@ -108,8 +108,8 @@ def test_a_gang_gets_devices_of_the_class_in_one_decision() -> None:
     binds = play.place()
     assert devices(binds) == [("a", "a0"), ("a", "a1"), ("b", "b0"), ("b", "b1")]
     (grant,) = binds[0].grants
-    assert grant.special is not None
-    assert [(each.name, each.device_class, each.count) for each in grant.special.requests] == [
+    assert grant.extended_claim is not None
+    assert [(each.name, each.device_class, each.count) for each in grant.extended_claim.requests] == [
         ("container-0-request-1", "gpu", 2)
     ]
     play.apply(*gang("h", 1, gpu=1))
@@ -233,7 +233,7 @@ def test_a_claim_of_an_earlier_attempt_is_given_back_before_the_next() -> None:
     assert not play.place()
     (held,) = play.cache.leftover_claims()
     assert held.pod == PodUid("uid-g-0")
-    assert [(each.name, each.is_special) for each in held.grants] == [("made", True)]
+    assert [(each.name, each.is_for_extended) for each in held.grants] == [("made", True)]
     play.apply(Deleted("ResourceClaim", "team", "made"))
     assert len(play.place()) == 1
 

@@ -12,10 +12,10 @@ from msgspec import Struct, structs
 
 from phalanx.cache.devices.charges import DeviceCharges
 from phalanx.cache.devices.claiming_pods import ClaimingPods
+from phalanx.cache.devices.extended_resource_claims import ExtendedResourceClaims
 from phalanx.cache.devices.extended_use import ExtendedUse
 from phalanx.cache.devices.grant_check import GrantCheck
 from phalanx.cache.devices.leftover_claims import holders, is_unready, leftover_claims
-from phalanx.cache.devices.special_claims import SpecialClaims
 from phalanx.cache.devices.users import ClaimUsers, PublishedDevices, frees
 from phalanx.cache.events import Assumed, ChangeLog
 from phalanx.cache.supply_tables import SupplyTables
@@ -75,7 +75,7 @@ class DeviceTables(SupplyTables):
         self._pod, self._pod_has_changed = pod, changed
         self._pods = ClaimingPods(scheduler_name=scheduler_name)
         self._extended = ExtendedUse(scheduler_name=scheduler_name)
-        self._special = SpecialClaims()
+        self._extended_claims = ExtendedResourceClaims()
         self._shown: dict[Key, Claim] = {}
         """The claims, with what is assumed for them."""
         self._charges = DeviceCharges(
@@ -148,8 +148,8 @@ class DeviceTables(SupplyTables):
         return pod if charges == pod.charges else structs.replace(pod, charges=charges)
 
     def _claim_of(self, pod: Pod, entry: PodClaim) -> Claim | None:
-        if entry.is_special and not entry.claim:
-            return self._shown.get(self._special.real_of(pod.uid))
+        if entry.is_for_extended and not entry.claim:
+            return self._shown.get(self._extended_claims.real_of(pod.uid))
         return self._shown.get((pod.namespace, entry.claim))
 
     def leftover(self, now: int) -> tuple[GiveBack, ...]:
@@ -171,7 +171,7 @@ class DeviceTables(SupplyTables):
         if grants is None:
             return ""
         return self._check.conflict(
-            [self._special.as_shown(pod.uid, each, self._shown) for each in grants], node
+            [self._extended_claims.as_shown(pod.uid, each, self._shown) for each in grants], node
         )
 
     def awaited(self, pod: PodUid) -> tuple[AwaitedClaim, ...]:
@@ -181,7 +181,11 @@ class DeviceTables(SupplyTables):
 
     def _real(self, pod: PodUid, grant: ClaimGrant) -> Claim | None:
         """The claim of a grant as the API shows it."""
-        key = (grant.namespace, grant.name) if grant.special is None else self._special.real_of(pod)
+        key = (
+            (grant.namespace, grant.name)
+            if grant.extended_claim is None
+            else self._extended_claims.real_of(pod)
+        )
         return self.claims.get(key)
 
     def not_ready(self, pod: PodUid) -> str:
@@ -190,8 +194,10 @@ class DeviceTables(SupplyTables):
 
     def provided(self, pod: Pod, node: Node) -> frozenset[str]:
         """The extended resources for which devices were decided for the pod, and that the node lacks."""
-        special = [each.special for each in self._grants.get(pod.uid, ()) if each.special is not None]
-        names = {use.resource for each in special for use in each.mappings}
+        extended_claim = [
+            each.extended_claim for each in self._grants.get(pod.uid, ()) if each.extended_claim is not None
+        ]
+        names = {use.resource for each in extended_claim for use in each.mappings}
         return frozenset(name for name in names if not node.allocatable.get(name))
 
     def _waiting(self, uid: PodUid) -> Pod | None:
@@ -250,9 +256,9 @@ class DeviceTables(SupplyTables):
         if grants:
             self._grants[pod] = grants
         for each in grants:
-            if each.special is not None:
+            if each.extended_claim is not None:
                 self._make(pod, each, log)
-        existing = [each for each in grants if each.special is None]
+        existing = [each for each in grants if each.extended_claim is None]
         decided = {
             each.uid: each.allocation
             for each in existing
@@ -272,9 +278,9 @@ class DeviceTables(SupplyTables):
 
     def _make(self, pod: PodUid, grant: ClaimGrant, log: ChangeLog) -> None:
         """Show a claim for extended resources as if it existed already."""
-        real = self._shown.get(self._special.real_of(pod))
+        real = self._shown.get(self._extended_claims.real_of(pod))
         if real is None or real.allocation is None:
-            self._show_one(self._special.make(pod, grant), log)
+            self._show_one(self._extended_claims.make(pod, grant), log)
 
     def _is_allocated(self, grant: ClaimGrant) -> bool:
         """Whether the API shows an allocation already: another pod of the gang may have been first."""
@@ -284,7 +290,7 @@ class DeviceTables(SupplyTables):
     def forget(self, pod: PodUid, log: ChangeLog) -> None:
         """End what is assumed for a pod, which is not bound or has ended."""
         self._grants.pop(pod, None)
-        if (made := self._special.unmake(pod)) is not None:
+        if (made := self._extended_claims.unmake(pod)) is not None:
             self._show_one(made, log)
         for claim in self._claims_of.pop(pod, ()):
             assumed = self._assumed[claim]
@@ -307,10 +313,10 @@ class DeviceTables(SupplyTables):
             self._end(old.uid)
         if new is not None and new.allocation is not None:
             self._end(new.uid)
-        self._special.replace(key, old, new)
+        self._extended_claims.replace(key, old, new)
         self._show_one(key, log)
-        if new is not None and new.is_special and new.allocation is not None:
-            made = self._special.unmake(PodUid(new.owner))
+        if new is not None and new.is_for_extended and new.allocation is not None:
+            made = self._extended_claims.unmake(PodUid(new.owner))
             if made is not None:
                 self._show_one(made, log, is_moved=True)
         for uid in uids:
@@ -364,7 +370,7 @@ class DeviceTables(SupplyTables):
         """`is_moved`: another claim has the same devices instead."""
         old, new = (
             self._shown.get(key),
-            self._special.made.get(key) or self._with_assumed(self.claims.get(key)),
+            self._extended_claims.made.get(key) or self._with_assumed(self.claims.get(key)),
         )
         if old == new:
             return
@@ -383,7 +389,7 @@ class DeviceTables(SupplyTables):
             self._note_held(PodUid(uid))
         if frees(old, new) and not is_moved:
             log.mark_devices_freed(do_gangs_wait=self._pods.do_wait)
-        owners = [PodUid(each.owner) for each in (old, new) if each is not None and each.is_special]
+        owners = [PodUid(each.owner) for each in (old, new) if each is not None and each.is_for_extended]
         for uid in dict.fromkeys((*self._pods.naming(key), *owners, *self._charges.claim_changed(key))):
             self._pod_has_changed(uid, log)
 

@@ -16,7 +16,8 @@ from phalanx.model.supplies.devices.claims import (
     ClaimSpec,
     Request,
 )
-from phalanx.model.supplies.devices.extended_resources import SpecialClaim, special_claim
+from phalanx.model.supplies.devices.extended_resource_claims import claim_on, spec_of
+from phalanx.model.supplies.devices.extended_resources import ExtendedResourceClaim, extended_resource_claim
 from phalanx.model.supplies.devices.joint_slots import FreeDevices, PlainKinds
 from phalanx.model.supplies.devices.limits import CLAIM_SEARCH_DEVICES_MAX
 from phalanx.model.supplies.devices.pools import PoolId
@@ -42,7 +43,6 @@ from phalanx.model.supplies.devices.session.shared_choices import (
 from phalanx.model.supplies.devices.session.shared_devices import SharedDevices
 from phalanx.model.supplies.devices.shared_pools import SharedPools
 from phalanx.model.supplies.devices.slots import Slots
-from phalanx.model.supplies.devices.special_claims import claim_on, spec_of
 from phalanx.model.supplies.devices.uses import NONE_TAKEN, DeviceUse
 from phalanx.model.supplies.supply import SharedAmounts
 
@@ -174,8 +174,8 @@ class CountedDevices:
 
     def claims_on(self, need: Need, node: Node) -> tuple[ClaimSpec, ...]:
         """The claims of a pod on the node: extended resources that it offers itself need none there."""
-        special = self._special(need, node)
-        return need.claims if special is None else (*need.claims, spec_of(special))
+        extended_claim = self._extended_claim(need, node)
+        return need.claims if extended_claim is None else (*need.claims, spec_of(extended_claim))
 
     def all_claims(self, need: Need) -> tuple[ClaimSpec, ...]:
         """The claims of a pod on nodes that offer none of its extended resources."""
@@ -183,9 +183,9 @@ class CountedDevices:
         backed = [each for each in asked.resources if each in self._extended] if asked is not None else ()
         if asked is None or not backed:
             return need.claims
-        return (*need.claims, spec_of(special_claim(asked, backed, self._extended)))
+        return (*need.claims, spec_of(extended_resource_claim(asked, backed, self._extended)))
 
-    def _special(self, need: Need, node: Node) -> SpecialClaim | None:
+    def _extended_claim(self, need: Need, node: Node) -> ExtendedResourceClaim | None:
         return None if need.extended is None else claim_on(need.extended, node, self._extended)
 
     def _taken(self, node: NodeName) -> frozenset[DeviceUse]:

@@ -70,7 +70,7 @@ class ClaimsOfMembers:
         return found
 
     def _of_one(self, pod: Pod) -> MemberClaims | None:
-        entries = [each for each in pod.device_claims if not each.is_needless and not each.is_special]
+        entries = [each for each in pod.device_claims if not each.is_needless and not each.is_for_extended]
         own = []
         for each in entries:
             if each.is_own or not each.claim:

@@ -16,9 +16,10 @@ from phalanx.model.resources import Resources
 from phalanx.model.supplies.devices.claims import (
     Allocation,
     Claim,
-    special_uid,
+    extended_claim_uid,
 )
-from phalanx.model.supplies.devices.extended_resources import SpecialClaim, special_name
+from phalanx.model.supplies.devices.extended_resource_claims import spec_of
+from phalanx.model.supplies.devices.extended_resources import ExtendedResourceClaim, extended_claim_name
 from phalanx.model.supplies.devices.joint_slots import plain_kinds
 from phalanx.model.supplies.devices.pod_claims import own_claims
 from phalanx.model.supplies.devices.session.counted_devices import CountedDevices
@@ -41,7 +42,6 @@ from phalanx.model.supplies.devices.session.shared_amounts import (
 from phalanx.model.supplies.devices.session.shared_choices import (
     devices_of,
 )
-from phalanx.model.supplies.devices.special_claims import spec_of
 from phalanx.model.supplies.devices.uses import DeviceUse
 from phalanx.model.supplies.supply import Projection, SessionSupply, SharedAmounts, SupplyLacking, Write
 
@@ -219,7 +219,7 @@ class SessionDevices(CountedDevices, SessionSupply):
         if own is None:
             return None
         granted = {
-            pod.uid: in_order(pod, self._claims(pod), own[pod.uid], shared, each.special[pod.uid])
+            pod.uid: in_order(pod, self._claims(pod), own[pod.uid], shared, each.extended_claim[pod.uid])
             for each in wanted
             for pod in each.pods
         }
@@ -228,11 +228,18 @@ class SessionDevices(CountedDevices, SessionSupply):
     def _asking(self, name: NodeName, pods: Sequence[Pod]) -> ClaimingPods:
         node = self._nodes[name].node
         needs = [self.needs.of(pod.shape) for pod in pods]
-        special = {pod.uid: self._special(need, node) for pod, need in zip(pods, needs, strict=True)}
-        own = [self._own_claims(pod, need, special[pod.uid]) for pod, need in zip(pods, needs, strict=True)]
-        return ClaimingPods(node, tuple(pods), tuple(needs), special, tuple(own))
+        extended_claim = {
+            pod.uid: self._extended_claim(need, node) for pod, need in zip(pods, needs, strict=True)
+        }
+        own = [
+            self._own_claims(pod, need, extended_claim[pod.uid])
+            for pod, need in zip(pods, needs, strict=True)
+        ]
+        return ClaimingPods(node, tuple(pods), tuple(needs), extended_claim, tuple(own))
 
-    def _own_claims(self, pod: Pod, need: Need, special: SpecialClaim | None) -> tuple[Claim, ...]:
+    def _own_claims(
+        self, pod: Pod, need: Need, extended_claim: ExtendedResourceClaim | None
+    ) -> tuple[Claim, ...]:
         """Those that were made for the pod, and the one that is to be made for its extended resources.
 
         Those of a placeholder do not exist.
@@ -241,9 +248,9 @@ class SessionDevices(CountedDevices, SessionSupply):
         found = [each for each in self._claims(pod) if each.name in own]
         if self.needs.claims_of_lost(pod) is not None:
             found = claims_of_placeholder(pod, need)
-        if special is not None:
-            name = special_name(pod.name, pod.uid)
-            found.append(Claim(pod.namespace, name, special_uid(pod.uid), spec_of(special)))
+        if extended_claim is not None:
+            name = extended_claim_name(pod.name, pod.uid)
+            found.append(Claim(pod.namespace, name, extended_claim_uid(pod.uid), spec_of(extended_claim)))
         return tuple(found)
 
 
