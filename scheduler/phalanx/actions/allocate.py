@@ -12,6 +12,7 @@ from phalanx.actions.demands.demand import (
     MemberChoice,
     beneficiary_of,
     has_required_affinity,
+    is_held_back,
     remaining_demand,
 )
 from phalanx.actions.demands.demand_queue import rank_of
@@ -103,11 +104,9 @@ class _Attempts:
         """By key of the problem, until something is placed: often many equal gangs wait in a row."""
 
     def is_held_back(self, demand: Demand) -> bool:
-        """Whether the minimum of the gang failed. A subgroup that does not fit holds back no other one."""
+        """Whether another demand of the gang failed, after which this one is not tried."""
         failure = self.outcome.failures.get(demand.gang.id)
-        if demand.outer_subgroup and failure is not None:
-            return failure.demand.stage < demand.stage
-        return failure is not None
+        return failure is not None and is_held_back(demand, failure.demand)
 
     def attempt(self, demand: Demand) -> None:
         """Place the demand, or note that it failed.
