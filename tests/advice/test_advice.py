@@ -37,6 +37,12 @@ SMALLER_MINIMUM = (601_045,)
 TWO_FAULTS = (600_018, 600_971)
 """A node is cordoned and faulty."""
 
+LIMITS_OF_ANOTHER = (700_914, 701_241)
+"""Several actions together let other members of the gang start, which need other limits to be raised."""
+
+OTHER_FIELDS = (700_975,)
+"""Without one field other members start."""
+
 SEEDS = (
     *range(examples(50)),
     *WITH_OTHER_MEMBERS,
@@ -45,6 +51,8 @@ SEEDS = (
     *UNFIT_BEFORE,
     *SMALLER_MINIMUM,
     *TWO_FAULTS,
+    *LIMITS_OF_ANOTHER,
+    *OTHER_FIELDS,
 )
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reasons.md"
 

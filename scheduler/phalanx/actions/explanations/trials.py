@@ -197,8 +197,10 @@ class Trials:
         return self._problems.session_for(change)
 
     def raised_budgets(self, change: Change) -> tuple[Raises, ...]:
-        """Raises of budgets, each of which lets the demand fit after the change."""
-        return raised_budgets(feasibility_problem(self._problems.build(change)), self._oracle)
+        """Raises of budgets, each of which lets the demand that was proven last fit after the change."""
+        fitting = self._proven.demand if self._proven is not None else change.demand
+        problem = self._problems.build(replace(change, demand=fitting))
+        return raised_budgets(feasibility_problem(problem), self._oracle)
 
     def fewest_raises(self, change: Change, enough: Raises) -> Raises:
         """Those of the raises, which are enough beside the change, of which none can be left out."""
