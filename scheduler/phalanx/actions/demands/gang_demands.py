@@ -5,16 +5,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from phalanx.actions.demands.demand import (
-    REPLACE,
-    START,
-    Demand,
-    MemberChoice,
-    Stage,
-    batches_of,
-    is_held_back,
-    smallest_parts,
-)
+from phalanx.actions.demands.demand import REPLACE, START, Demand, MemberChoice, Stage, batches_of
 from phalanx.framework.member_records import MemberRecord, no_record_of
 from phalanx.framework.member_sets import first_sufficient
 from phalanx.framework.minimum_members import (
@@ -165,23 +156,6 @@ def with_all_choices(demand: Demand, record: MemberRecord) -> Demand:
     if isinstance(found, Objection) or not found or found[0].cause != START:
         return demand
     return found[0]
-
-
-def tried_beside(demand: Demand, record: MemberRecord) -> tuple[Demand, ...]:
-    """What a cycle tries for the gang as well if this demand fails: with the choice among other members and
-    subgroups, those too that no node can take now, and what this demand does not hold back."""
-    found = demands_of(demand.gang, record)
-    if isinstance(found, Objection):
-        return ()
-    own = (demand.stage, demand.outer_subgroup)
-    beside = [
-        part
-        for other in found
-        if (other.stage, other.outer_subgroup) == own or not is_held_back(other, demand)
-        for part in smallest_parts(other)
-        if part.choice is not None or part.batches != demand.batches
-    ]
-    return tuple(beside)
 
 
 def start_demand(gang: Gang, names: Sequence[str], ready: Sequence[Pod]) -> Demand | None:

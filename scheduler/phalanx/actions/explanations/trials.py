@@ -11,8 +11,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from phalanx.actions.demands.demand import Demand
-from phalanx.actions.demands.gang_demands import tried_beside
 from phalanx.actions.demands.member_choice import start_with_others
+from phalanx.actions.demands.tried_beside import tried_beside
 from phalanx.actions.explanations.changed_nodes import ChangedNode, FreeNode, with_changed_nodes
 from phalanx.actions.explanations.deletion_filter import necessary_amounts
 from phalanx.actions.explanations.fitting_pods import placed_pods
@@ -69,6 +69,8 @@ class TrialProblems:
         self._staying = staying
         self._empty = EmptyCluster(session, staying=staying.on)
         self._when_empty: tuple[Session, ProblemBuilder] | None = None
+        self._last: tuple[Demand, tuple[Demand, ...]] | None = None
+        """The last demand that was asked about, and what is tried beside it: most trials are about one."""
 
     def build(self, change: Change) -> PlacementProblem:
         """The problem after the change, without raises of limits: only what fits for certain counts."""
@@ -105,7 +107,9 @@ class TrialProblems:
         """What the gang may start instead. Nothing is known of a gang of which this cycle has placed pods."""
         if self._session.assigned_nodes(demand.gang):
             return ()
-        return tried_beside(demand, self._session.records.of(demand.gang))
+        if self._last is None or self._last[0] is not demand:
+            self._last = demand, tried_beside(demand, self._session.records.of(demand.gang))
+        return self._last[1]
 
     def _builder_of(self, session: Session) -> ProblemBuilder:
         if session is self._session:
@@ -144,7 +148,9 @@ class Trials:
         """Whether the demand, or another one of the gang that is tried then, fits after the change; None if
         that is not known."""
         found = self.fits(change)
-        for other in () if found else self._problems.beside(change.demand):
+        if found or not self.may_go_on or self._problems.objects_to(change.demand.gang):
+            return found
+        for other in self._problems.beside(change.demand):
             is_tried = other.batches == change.demand.batches
             fits = found if is_tried else self.fits(replace(change, demand=other))
             if not fits and other.choice is not None:
