@@ -113,8 +113,8 @@ def a_waiting_pod_gets_one_event() -> str | None:
 
 
 _WRITES = 7
-"""What was counted: statuses for a preliminary reason, the reason and its advice, conditions of the pod, an event
-about the PodGroup and one about the pod."""
+"""What was counted: statuses for a preliminary reason, the reason and its advice, conditions of the pod, and
+events about the PodGroup and the pod."""
 
 
 def no_state_is_kept_of_deleted_gangs() -> str | None:
