@@ -1,4 +1,4 @@
-"""What a waiting gang costs in writes, and what its people are told."""
+"""What a waiting gang costs in writes, and what its people are informed."""
 
 import asyncio
 import json
@@ -36,8 +36,8 @@ def events(world: World) -> list[tuple[str, str, str]]:
     return [(about["kind"], about["name"], reason) for about, reason in notes]
 
 
-def test_the_gang_is_told_at_once_and_pods_if_the_reason_stays() -> None:
-    """A controller creates the members in batches, and nobody is told that some are missing."""
+def test_the_gang_is_informed_at_once_and_pods_if_the_reason_stays() -> None:
+    """A controller creates the members in batches, and nobody is informed that some are missing."""
 
     async def play(world: World) -> None:
         world.create([manifests.node("n1", gpus=1)])
@@ -62,7 +62,7 @@ def test_the_gang_is_told_at_once_and_pods_if_the_reason_stays() -> None:
     in_world(WorldSettings(seed=1, replicas=1), play)
 
 
-def test_a_pod_alone_is_told_at_once() -> None:
+def test_a_pod_alone_is_informed_at_once() -> None:
     async def play(world: World) -> None:
         world.create([manifests.node("n1", gpus=1), manifests.pod("alone", requests={"nvidia.com/gpu": "2"})])
         world.start()

@@ -1,4 +1,4 @@
-"""Who is told that a gang waits, and when."""
+"""Who is informed that a gang waits, and when."""
 
 import msgspec
 from phalanx.model.names import PodUid
@@ -33,7 +33,7 @@ class Told:
     def at(
         self, second: float, verdict: Verdict, *states: dict[str, object]
     ) -> tuple[bool, list[str]] | None:
-        """Whether the gang is told, and which pods; None if the verdict is not told yet."""
+        """Whether the gang is informed, and which pods; None if the verdict is not told yet."""
         self.clock.seconds = second
         if not self.events.is_settled(verdict):
             return None
@@ -41,7 +41,7 @@ class Told:
         return is_new, [pod.name for pod in self.events.pods_to_tell(gang(*states), verdict)]
 
 
-def test_a_gang_is_told_once_for_each_reason() -> None:
+def test_a_gang_is_informed_once_for_each_reason() -> None:
     told = Told()
     assert told.at(0, CAPACITY, WAITING) == (True, [])
     assert told.at(1, msgspec.structs.replace(CAPACITY, message="other figures"), WAITING) == (False, [])
@@ -49,7 +49,7 @@ def test_a_gang_is_told_once_for_each_reason() -> None:
     assert told.at(3, CAPACITY, WAITING) == (True, [])
 
 
-def test_pods_are_told_once_when_the_reason_has_stood() -> None:
+def test_pods_are_informed_once_when_the_reason_has_stood() -> None:
     told = Told()
     told.at(0, CAPACITY, WAITING, BOUND, WAITING)
     assert told.requested == [POD_EVENT_AFTER_S]
@@ -68,7 +68,7 @@ def test_so_many_pods_of_a_gang_are_told() -> None:
     assert told.at(POD_EVENT_AFTER_S + 1, CAPACITY, *pods) == (False, [])
 
 
-def test_members_may_be_created_before_anybody_is_told_that_they_are_missing() -> None:
+def test_members_may_be_created_before_anybody_is_informed_that_they_are_missing() -> None:
     told = Told()
     assert told.at(0, MISSING, WAITING) is None
     assert told.at(1, MISSING, WAITING, WAITING) is None
@@ -76,7 +76,7 @@ def test_members_may_be_created_before_anybody_is_told_that_they_are_missing() -
     assert told.at(MEMBERS_AWAITED_S, MISSING, WAITING) == (True, [])
 
 
-def test_a_verdict_is_told_with_its_advice_if_that_comes_soon() -> None:
+def test_a_verdict_is_informed_with_its_advice_if_that_comes_soon() -> None:
     told = Told()
     assert told.at(0, PENDING, WAITING) is None
     assert told.at(1, CAPACITY, WAITING) == (True, [])
@@ -94,7 +94,7 @@ def test_a_timer_that_is_early_is_set_again() -> None:
     assert told.requested == [MEMBERS_AWAITED_S, 1]
 
 
-def test_a_pod_that_was_told_for_its_gang_is_not_told_again() -> None:
+def test_a_pod_that_was_informed_for_its_gang_is_not_told_again() -> None:
     told = Told()
     told.at(0, CAPACITY, WAITING)
     [pod] = gang(WAITING).members

@@ -1,4 +1,4 @@
-"""Who is told that a gang waits: the gang at each change of the reason, its pods if the reason stays.
+"""Who is informed that a gang waits: the gang at each change of the reason, its pods if the reason stays.
 
 Verdicts change with every batch of pods that a controller creates, and with every search for advice. A gang
 of a thousand pods must not cost thousands of events each time; the conditions of its pods have the message.
@@ -16,10 +16,10 @@ from phalanx.model.pods import Pod
 from phalanx.model.reasons import Reason, Verdict
 
 MEMBERS_AWAITED_S: Final = 5.0
-"""Seconds in which a controller may create members before anybody is told that some are missing."""
+"""Seconds in which a controller may create members before anybody is informed that some are missing."""
 
 ADVICE_AWAITED_S: Final = 3.0
-"""Seconds in which a search for advice may end before the pods of the gang are told without it."""
+"""Seconds in which a search for advice may end before the pods of the gang are informed without it."""
 
 POD_EVENT_AFTER_S: Final = 30.0
 """Seconds that a reason stays before pods get an event: `kubectl describe pod` shows it then."""
@@ -29,7 +29,7 @@ POD_EVENTS_MAX: Final = 64
 
 
 class _Standing(Struct):
-    """The reason for which a gang waits, since when, and who was told."""
+    """The reason for which a gang waits, since when, and who was informed."""
 
     reason: Reason
     since: float
@@ -62,7 +62,7 @@ class WaitingEvents:
             self._standing[gang].planned_at = 0.0
 
     def is_settled(self, verdict: Verdict) -> bool:
-        """Whether the verdict may be told now; else the gang is reported again when it may."""
+        """Whether the verdict may be reported now; else the gang is reported again when it may."""
         standing = self._standing.get(verdict.gang)
         if standing is None or standing.reason is not verdict.reason:
             standing = _Standing(verdict.reason, self._clock.monotonic())
@@ -82,8 +82,8 @@ class WaitingEvents:
         """The pods that get an event now; they count as told."""
         standing = self._standing[verdict.gang]
         waiting = [pod for pod in gang.members if pod.is_waiting and not pod.gated]
-        room = POD_EVENTS_MAX - len(standing.told)
-        new = [pod for pod in waiting if pod.uid not in standing.told][: max(room, 0)]
+        left = POD_EVENTS_MAX - len(standing.told)
+        new = [pod for pod in waiting if pod.uid not in standing.told][: max(left, 0)]
         if not new or not self._has_passed(gang.id, standing, POD_EVENT_AFTER_S):
             return []
         standing.told |= {pod.uid for pod in new}
