@@ -61,7 +61,7 @@ def test_pods_are_informed_once_when_the_reason_has_stood() -> None:
     assert told.at(2 * POD_EVENT_AFTER_S, LIMIT, WAITING) == (False, [])
 
 
-def test_so_many_pods_of_a_gang_are_told() -> None:
+def test_so_many_pods_of_a_gang_are_informed() -> None:
     told, pods = Told(), [WAITING] * (POD_EVENTS_MAX + 10)
     told.at(0, CAPACITY, *pods)
     assert len((told.at(POD_EVENT_AFTER_S, CAPACITY, *pods) or (False, []))[1]) == POD_EVENTS_MAX
