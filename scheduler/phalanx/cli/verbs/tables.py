@@ -100,7 +100,7 @@ def _shrink(columns: Sequence[Column], places: Sequence[int], widths: dict[int, 
 
 
 def _lines(row: Sequence[Span], widths: Sequence[int], gap: int) -> Iterator[Line]:
-    """The lines of a row: cells of one line stand in the first."""
+    """The lines of a row; the first has what fits in one line."""
     texts = [list(_pieces(cell.text, width)) for cell, width in zip(row, widths, strict=True)]
     for number in range(max(map(len, texts))):
         parts: list[Span] = []

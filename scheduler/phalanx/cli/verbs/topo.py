@@ -83,7 +83,7 @@ def _topo_lines(view: TopoView, how: Format) -> list[Line]:
 
 
 def _folded(domains: Sequence[DomainRow], rows: Sequence[Sequence[Cell]]) -> list[Sequence[Cell]]:
-    """Neighbours without parts of which all but the name is equal are one row: their numbers are of each."""
+    """Domains that follow each other and are equal but for the name are one row; its numbers are of each."""
     found: list[Sequence[Cell]] = []
     before: tuple[object, ...] | None = None
     together: list[str] = []
