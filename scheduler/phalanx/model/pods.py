@@ -285,8 +285,8 @@ class PodShape(Struct, frozen=True, weakref=True):
     """What the pod uses of supplies (`phalanx.model.supplies`), by resource. Within a session also what it
     uses of volumes."""
     device_slot: str = ""
-    """Resource name for the devices of its claims (`phalanx.framework.device_slots`); empty for none. Set
-    within a session; then it is part of the key."""
+    """Resource name for the devices of its claims (`phalanx.model.supplies.devices.session.needs`); empty for
+    none. Set within a session; then it is part of the key."""
     node_features: tuple[str, ...] = ()
     """Features that the kubelet of its node must declare, sorted."""
     images: tuple[str, ...] = ()

@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from phalanx.limits import DEVICE_BIND_TIMEOUT_S
 from phalanx.model.decisions import CycleResult
 from phalanx.model.snapshot import Snapshot
+from phalanx.model.supplies.devices.limits import DEVICE_BIND_TIMEOUT_S
 
 from phalanx_simulator.embedded.pod_claims import is_for_extended
 from phalanx_simulator.embedded.store import Change, ChangeType, Key, Object

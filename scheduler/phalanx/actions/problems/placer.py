@@ -161,11 +161,8 @@ class Placer:
         return None
 
     def _tried(self, demand: Demand, solve: Solve, avoiding: frozenset[NodeName]) -> Taken | _Refused | None:
-        if demand.gang.claims_devices:
-            is_noted = self._notes is not None
-            answer = placed_by_choice(self._session, demand, lambda: solve(avoiding), is_noted=is_noted)
-        else:
-            answer = solve(avoiding)
+        is_noted = self._notes is not None
+        answer = placed_by_choice(self._session, demand, lambda: solve(avoiding), is_noted=is_noted)
         if answer is None:
             return None
         assignments = assign_pods(self._session, demand, answer.assignments)

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 from typing import Final, TypeVar
 
-from phalanx.limits import DEVICE_BIND_TIMEOUT_S
 from phalanx.model.api import core
 from phalanx.model.api.values import seconds
 from phalanx.model.conversion.selectors import read_selector
@@ -24,7 +23,7 @@ from phalanx.model.supplies.devices.claims import (
     Selector,
 )
 from phalanx.model.supplies.devices.extended_resources import ANNOTATION
-from phalanx.model.supplies.devices.limits import CLAIM_DEVICES_MAX
+from phalanx.model.supplies.devices.limits import CLAIM_DEVICES_MAX, DEVICE_BIND_TIMEOUT_S
 from phalanx.model.supplies.devices.pools import (
     Attribute,
     Binding,
