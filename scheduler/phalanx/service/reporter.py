@@ -20,8 +20,10 @@ from phalanx.kube.job_sizes import JobSize, JobSizeWriter
 from phalanx.kube.status import StatusWriter
 from phalanx.kube.writing import WriteContext
 from phalanx.limits import EVENTS_WAITING_MAX, REPORT_FLUSH_S, REPORT_PERIOD_S, STATUS_WAITING_MAX
+from phalanx.model.api.kinds import kind_of_workload
 from phalanx.model.api.pod_groups import Counts
 from phalanx.model.api.volcano import VolcanoPodGroup
+from phalanx.model.awaited_pods import is_awaited
 from phalanx.model.decisions import Bind, CycleResult, Evict, EvictionReason, Placement, QueueReport
 from phalanx.model.dialects.composite import COMPOSITE, gangs_of_parts
 from phalanx.model.dialects.dialect import Dialect
@@ -31,6 +33,7 @@ from phalanx.model.dialects.volcano import VOLCANO, wanted_without_pods
 from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.memory import LetIn
 from phalanx.model.names import API_GROUP, GangId, PodUid, QueueName
+from phalanx.model.pods import Pod
 from phalanx.model.reasons import Category, Reason, Verdict
 from phalanx.model.workloads.job import JOB
 from phalanx.service import partial_admission, pod_group_status, queue_status
@@ -348,6 +351,8 @@ class Reporter:
         self._status.pod_group_of(VOLCANO, meta, write)
 
     def _report(self, gang: Gang, report: GangReport) -> None:
+        if any(is_awaited(uid) for _, uids in gang.placed_uids for uid in uids):
+            return  # its workload is being resumed: nothing of it runs yet
         self._resize(gang.id, gang, report.verdict)
         if report.verdict is not None:
             verdict = self._names.verdict(gang, report.verdict)
@@ -405,6 +410,20 @@ class Reporter:
 
     def _report_waiting_pods(self, gang: Gang, verdict: Verdict) -> None:
         message = ". ".join(filter(None, (f"{verdict.reason.value}: {verdict.message}", verdict.next_step)))
+        owners: dict[str, Pod] = {}
         for pod in self._pod_messages.pods_to_update(gang, verdict, message):
+            if is_awaited(pod.uid):
+                owners[pod.controller.uid if pod.controller is not None else ""] = pod
+                continue
             self._status.pod_unschedulable(pod, message=message)
             self.events.failed_scheduling(PodRef(pod.namespace, pod.name, pod.uid), message=message)
+        for pod in owners.values():
+            self._report_owner_of_awaited(pod, message)
+
+    def _report_owner_of_awaited(self, pod: Pod, message: str) -> None:
+        """Say on the workload why it is not resumed."""
+        owner, kinds = pod.controller, self._state.cache.known_workloads
+        if owner is not None and owner.workload in kinds.by_name:
+            kind = kind_of_workload(kinds.by_name[owner.workload])
+            workload = PodRef(pod.namespace, owner.name, owner.uid, kind.api_name, kind.api_version)
+            self.events.failed_scheduling(workload, message=message)

@@ -114,7 +114,7 @@ class Scheduler:
         self._suspensions = self._new_suspensions(context)
         self._evictor = self._new_evictor(context)
         confirmations = BindConfirmations(parts.cache, parts.clock, parts.metrics)
-        self._state.on_pods = confirmations.seen
+        self._state.on_pods = (confirmations.seen, self._suspensions.seen)
         self._state.on_api_event = self._binder.notice
         self._last_verdicts: tuple[Verdict, ...] = ()
         parts.metrics.follow_cluster(self._figures)
@@ -128,6 +128,7 @@ class Scheduler:
             starts=_starts(parts, clock),
             confirmations=confirmations,
             records=self._records,
+            suspensions=self._suspensions,
         )
         self._cycle_loop = CycleLoop(
             trigger=self._state.trigger,

@@ -9,10 +9,12 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from phalanx.model.awaited_pods import is_awaited
 from phalanx.model.conversion.partial_admission import PartialAdmission
 from phalanx.model.conversion.pod_groups import PodGroup
 from phalanx.model.gangs import RoleSpec
 from phalanx.model.pods import Controller, Pod, PodPhase, PodShape
+from phalanx.model.reasons import Objection
 from phalanx.model.workloads.apps import DEPLOYMENT
 from phalanx.model.workloads.known import POD
 
@@ -66,6 +68,8 @@ class Workload(Struct, frozen=True, gc=False):
     """Completions for which no pod is made any more."""
     minimum: int | None = None
     """How many pods must start in all, if not all of them."""
+    eviction: Objection | None = None
+    """Set while it is suspended and its pods, but not those that are awaited, are about to be deleted."""
     ended_role: str | None = None
     """The role of its pods in the workload that owns it, if all of them have succeeded: they may be gone."""
     has_parts: bool = False
@@ -129,6 +133,8 @@ def group_of_pods(
     group = workload.group
     if group.spec.reserves and all(role.shape is None for role in roles):
         group = replace(group, spec=replace(group.spec, start_when=None))
+    if workload.eviction is not None and not any(is_awaited(pod.uid) for pod in pods):
+        group = replace(group, problems=(*group.problems, workload.eviction))
     return replace(
         group,
         min_member=label or max(sum(needs) + others_needed, 1),

@@ -55,7 +55,10 @@ def read_workload(
     has_run = any(_number(fields, path) for path in kind.has_run)
     owner = controller_of(meta.owner_references, kinds=kinds)
     partial = _partial(kind, meta, fields, roles, has_run=has_run) if owner is None else None
+    suspension, may_await = _suspension(kind, meta, fields), _may_await_pods(meta)
     problems = [*_problems(kind, meta, fields), *_wrong_values(kind, meta, fields)]
+    if suspension is not None and not may_await:
+        problems.append(suspension)
     if not has_run and not meta.owner_references:
         labels = {key: value for key, value in meta.labels.items() if key != LABEL_OF_JOB}
         problems += lost_controller(labels, kinds)
@@ -95,6 +98,7 @@ def read_workload(
         ended_role=_ended_role(meta, roles, succeeded, kinds),
         failed_indexes=_count_of_indexes(value_at(fields, kind.failed_indexes)),
         minimum=minimum,
+        eviction=suspension if may_await else None,
         has_parts=bool(kind.part_label),
         partial=partial,
     )
@@ -135,15 +139,22 @@ def _problems(kind: WorkloadKind, meta: ObjectMeta, fields: Mapping[str, Any]) -
         yield Objection(Reason.MEMBERS_MISSING, f"{name} is being deleted", f"Create another {kind.kind}")
     if _has_ended(kind, fields):
         yield Objection(Reason.MEMBERS_MISSING, f"{name} has ended", f"Create another {kind.kind}")
-    if value_at(fields, kind.suspended) is True and ANNOTATION_SUSPENSION in meta.annotations:
+
+
+def _suspension(kind: WorkloadKind, meta: ObjectMeta, fields: Mapping[str, Any]) -> Objection | None:
+    if value_at(fields, kind.suspended) is not True:
+        return None
+    name, reason = f"{kind.kind} {meta.namespace}/{meta.name}", Reason.MEMBERS_MISSING
+    if ANNOTATION_SUSPENSION in meta.annotations:
         message = f"{name} was suspended to evict its pods"
-        yield Objection(Reason.MEMBERS_MISSING, message, "Wait: it is resumed when they end")
-    elif value_at(fields, kind.suspended) is True:
-        yield Objection(
-            Reason.MEMBERS_MISSING,
-            f"{name} is suspended: its controller deletes the pods",
-            f"Resume it: set {kind.suspended} to false",
-        )
+        return Objection(reason, message, "Wait: it is resumed when there is capacity for it")
+    message = f"{name} is suspended: its controller deletes the pods"
+    return Objection(reason, message, f"Resume it: set {kind.suspended} to false")
+
+
+def _may_await_pods(meta: ObjectMeta) -> bool:
+    """Whether the scheduler may have suspended it, or what is above it, to evict its pods."""
+    return ANNOTATION_SUSPENSION in meta.annotations or any(each.controller for each in meta.owner_references)
 
 
 def _paths_to_nothing(kind: WorkloadKind, meta: ObjectMeta, fields: Mapping[str, Any]) -> Iterator[Objection]:

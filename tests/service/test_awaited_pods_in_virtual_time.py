@@ -1,0 +1,251 @@
+"""Evicted workloads stay suspended while their gangs wait: without pods, and in their place in line."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from phalanx.model.names import ANNOTATION_SUSPENSION
+from phalanx_simulator.embedded import manifests
+from phalanx_simulator.embedded.store import Object
+from phalanx_simulator.hosts.network import Exchange
+from phalanx_simulator.runs.world import World
+
+from tests.service.dialect_world import found
+from tests.service.test_suspensions_in_virtual_time import (
+    JOBS,
+    POD_GROUPS,
+    SUSPENSIONS,
+    TRAIN,
+    TWO,
+    about,
+    all_events,
+    ends_well,
+    evictor,
+    fragile_job,
+    is_resumed,
+    is_suspended,
+    of_group,
+    of_job,
+    of_label,
+    play,
+    running_job,
+    without_annotation,
+)
+from tests.service.test_workloads_in_virtual_time import bound, delete, pods, suspended
+
+pytestmark = pytest.mark.usefixtures("quiet")
+
+Made = Callable[[], list[Object]]
+KINDS = pytest.mark.parametrize("made", [of_job, of_label, of_group])
+
+
+async def waiting(world: World, *made: Object, run_s: int = 200) -> None:
+    """The Job was evicted, and waits."""
+    await running_job(world, *made)
+    world.create([evictor(run_s=run_s)])
+    await asyncio.sleep(30)
+    assert (pods(world, "train"), bound(world, "urgent")) == ([], 1)
+    assert is_waiting(world)
+
+
+def is_waiting(world: World) -> bool:
+    job = found(world, JOBS, "train")
+    return job["spec"]["suspend"] is True and ANNOTATION_SUSPENSION in job["metadata"]["annotations"]
+
+
+def rival(name: str = "rival", **options: Any) -> Object:
+    return manifests.job(name, members=4, run_s=100, requests={"nvidia.com/gpu": "1"}, **options)
+
+
+def stored(world: World) -> dict[str, str]:
+    return dict((world.client.get(SUSPENSIONS) or {}).get("data") or {})
+
+
+@KINDS
+def test_no_pod_exists_until_there_is_capacity_for_all(made: Made) -> None:
+    async def program(world: World) -> None:
+        await waiting(world, *made())
+        for _ in range(160):
+            await asyncio.sleep(1)
+            assert bound(world, "urgent") == 1
+            assert pods(world, "train") == []
+        await asyncio.sleep(30)
+        assert bound(world, "train") == 4
+        await ends_well(world)
+
+    play(program)
+
+
+@KINDS
+def test_it_keeps_its_place_in_line(made: Made) -> None:
+    """Another gang of the same priority came later, and waits with pods."""
+
+    async def program(world: World) -> None:
+        await waiting(world, *made())
+        world.create([rival()])
+        await asyncio.sleep(180)
+        assert (bound(world, "train"), bound(world, "rival")) == (4, 0)
+        await ends_well(world)
+
+    play(program)
+
+
+def test_a_gang_that_came_before_it_starts_before_it() -> None:
+    async def program(world: World) -> None:
+        world.create([manifests.node("n1", gpus=4), manifests.priority_class("urgent", 1000)])
+        world.start()
+        world.create([fragile_job(run_s=300)])
+        await asyncio.sleep(10)
+        world.create([evictor(run_s=60)])
+        await asyncio.sleep(30)
+        first = rival("first")
+        first["spec"]["template"]["spec"]["priorityClassName"] = "urgent"
+        world.create([first])
+        await asyncio.sleep(60)
+        assert (pods(world, "train"), bound(world, "first")) == ([], 4)
+        await ends_well(world)
+
+    play(program)
+
+
+def test_the_pod_group_and_the_job_say_why_it_waits() -> None:
+    async def program(world: World) -> None:
+        await waiting(world, *of_group())
+        status = found(world, POD_GROUPS, "train")["status"]
+        assert (status["phase"], status["counts"]["pending"]) == ("Pending", 4)
+        assert status["reason"] == "InsufficientCapacity"
+
+    play(program)
+
+
+def test_the_job_without_a_pod_group_says_why_it_waits() -> None:
+    async def program(world: World) -> None:
+        await waiting(world)
+        notes = [each["note"] for each in all_events(world) if about(each) == "Job train"]
+        assert [note for note in notes if note.startswith("InsufficientCapacity: ")]
+        assert not [each for each in all_events(world) if about(each).startswith("Pod train:")]
+
+    play(program)
+
+
+@KINDS
+def test_after_five_minutes_an_autoscaler_sees_its_pods(made: Made) -> None:
+    async def program(world: World) -> None:
+        await waiting(world, *made(), run_s=600)
+        await asyncio.sleep(250)
+        assert pods(world, "train") == []
+        await asyncio.sleep(60)
+        assert len(pods(world, "train")) == 4
+        assert bound(world, "train") == 0
+        assert stored(world) == {}
+        await ends_well(world)
+
+    play(program)
+
+
+@KINDS
+def test_resumed_by_somebody_else_it_waits_with_pods(made: Made) -> None:
+    async def program(world: World) -> None:
+        await waiting(world, *made())
+        world.client.update(TRAIN, suspended(False))
+        await asyncio.sleep(60)
+        assert (len(pods(world, "train")), bound(world, "train")) == (4, 0)
+        assert ANNOTATION_SUSPENSION not in found(world, JOBS, "train")["metadata"].get("annotations", {})
+        assert stored(world) == {}
+        await ends_well(world)
+
+    play(program)
+
+
+@KINDS
+def test_held_by_its_user_it_is_not_resumed(made: Made) -> None:
+    """`phalanx hold` removes the annotation."""
+
+    async def program(world: World) -> None:
+        await waiting(world, *made())
+        world.client.update(TRAIN, without_annotation)
+        await asyncio.sleep(400)
+        assert found(world, JOBS, "train")["spec"]["suspend"] is True
+        assert stored(world) == {}
+
+    play(program)
+
+
+@KINDS
+def test_a_job_that_is_deleted_waits_no_longer(made: Made) -> None:
+    async def program(world: World) -> None:
+        await waiting(world, *made())
+        delete(world, JOBS, "train")
+        world.create([rival()])
+        await asyncio.sleep(190)
+        assert bound(world, "rival") == 4
+        assert stored(world) == {}
+
+    play(program)
+
+
+def test_nothing_else_takes_its_place_between_its_resumption_and_its_pods() -> None:
+    """Also if the controller takes a while."""
+
+    async def program(world: World) -> None:
+        await waiting(world, run_s=60)
+        resumed = asyncio.Event()
+
+        def compete(exchange: Exchange) -> None:
+            if exchange.landed_at is not None and not resumed.is_set() and is_resumed(exchange):
+                resumed.set()
+                world.create([rival()])
+
+        world.observe(compete)
+        await asyncio.sleep(60)
+        assert resumed.is_set()
+        assert (bound(world, "train"), bound(world, "rival")) == (4, 0)
+
+    play(program)
+
+
+@KINDS
+def test_the_next_leader_goes_on(made: Made) -> None:
+    """It leaves the Job suspended, in its place, and resumes it."""
+
+    async def program(world: World) -> None:
+        await waiting(world, *made())
+        world.create([rival()])
+        leader = world.leader()
+        assert leader is not None
+        leader.kill()
+        await asyncio.sleep(100)
+        assert is_waiting(world)
+        assert pods(world, "train") == []
+        await asyncio.sleep(90)
+        assert (bound(world, "train"), bound(world, "rival")) == (4, 0)
+        await ends_well(world)
+
+    play(program, TWO)
+
+
+@KINDS
+@pytest.mark.parametrize("step", [is_suspended, is_resumed])
+def test_a_leader_that_dies_at_a_write_leaves_no_job_suspended(
+    made: Made, step: Callable[[Exchange], bool]
+) -> None:
+    async def program(world: World) -> None:
+        await running_job(world, *made())
+        killed = asyncio.Event()
+        leader = world.leader()
+        assert leader is not None
+
+        def observe(exchange: Exchange) -> None:
+            if exchange.landed_at is not None and not killed.is_set() and step(exchange):
+                killed.set()
+                leader.kill()
+
+        world.observe(observe)
+        world.create([evictor()])
+        async with asyncio.timeout(120):
+            await killed.wait()
+        await asyncio.sleep(120)
+        await ends_well(world)
+
+    play(program, TWO)
