@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from phalanx.model.names import ANNOTATION_SUSPENSION
 from phalanx_simulator.embedded import manifests
-from phalanx_simulator.embedded.store import Object
+from phalanx_simulator.embedded.store import Change, Key, Object
 from phalanx_simulator.hosts.network import Exchange
-from phalanx_simulator.runs.world import World
+from phalanx_simulator.runs.world import World, WorldSettings
 
 from tests.service.dialect_world import found
 from tests.service.test_suspensions_in_virtual_time import (
@@ -30,9 +30,10 @@ from tests.service.test_suspensions_in_virtual_time import (
     of_label,
     play,
     running_job,
+    running_job_set,
     without_annotation,
 )
-from tests.service.test_workloads_in_virtual_time import bound, delete, pods, suspended
+from tests.service.test_workloads_in_virtual_time import JOB_SETS, bound, delete, pods, suspended
 
 pytestmark = pytest.mark.usefixtures("quiet")
 
@@ -185,24 +186,42 @@ def test_a_job_that_is_deleted_waits_no_longer(made: Made) -> None:
     play(program)
 
 
-def test_nothing_else_takes_its_place_between_its_resumption_and_its_pods() -> None:
-    """Also if the controller takes a while."""
+@pytest.mark.parametrize("delays", [(1, 1), (30, 30), (2, 50), (90, 90)])
+@pytest.mark.parametrize("has_new_leader", [False, True])
+def test_its_capacity_is_held_until_its_pods_come_but_for_a_minute(
+    delays: tuple[int, int], has_new_leader: bool
+) -> None:
+    """The pods of the two Jobs come so many seconds later. A gang that came later wants their GPUs."""
 
     async def program(world: World) -> None:
-        await waiting(world, run_s=60)
-        resumed = asyncio.Event()
+        world.server.types.add(JOB_SETS)
+        await running_job_set(world, {"a": (2, 2)}, groups={})
+        job_set = Key(JOB_SETS.resource, "default", "train")
 
-        def compete(exchange: Exchange) -> None:
-            if exchange.landed_at is not None and not resumed.is_set() and is_resumed(exchange):
-                resumed.set()
-                world.create([rival()])
+        def copy(change: Change) -> None:
+            value = bool((world.client.get(job_set) or {})["spec"].get("suspend"))
+            for number, delay in enumerate(delays):
+                key, wait = Key(JOBS, "default", f"train-a-{number}"), 0 if value else delay
+                asyncio.get_running_loop().call_later(wait, world.client.update, key, suspended(value))
 
-        world.observe(compete)
-        await asyncio.sleep(60)
-        assert resumed.is_set()
-        assert (bound(world, "train"), bound(world, "rival")) == (4, 0)
+        world.client.subscribe(job_set.resource, copy)
+        world.create([evictor(run_s=60)])
+        await asyncio.sleep(20)
+        leader = world.leader()
+        assert leader is not None
+        if has_new_leader:
+            leader.kill()
+        await asyncio.sleep(40)
+        while found(world, job_set.resource, "train")["spec"]["suspend"]:
+            await asyncio.sleep(0.1)
+        world.create([rival()])
+        await asyncio.sleep(min(*delays, 60) - 0.5)
+        assert bound(world, "rival") == 0
+        await asyncio.sleep(50)
+        expected = (4, 0) if max(delays) < 60 else (0, 4)
+        assert (bound(world, "train"), bound(world, "rival")) == expected
 
-    play(program)
+    play(program, WorldSettings(seed=1, replicas=2))
 
 
 @KINDS

@@ -23,7 +23,7 @@ from phalanx.model.api.kind import Kind
 from phalanx.model.api.kinds import KINDS
 from phalanx.model.awaited_pods import is_awaited, workload_of_awaited
 from phalanx.model.conversion.workload_members import Workload
-from phalanx.model.decisions import Evict, Placement
+from phalanx.model.decisions import Evict, EvictionReason, Placement
 from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.names import PodUid
 from phalanx.model.pods import Controller, Pod
@@ -253,7 +253,9 @@ class Suspensions:
         root = await self._suspender.root(gang.namespace, controllers) if controllers else None
         if root is None:
             return None
-        begun = await self._begun(root, gang, workload)
+        is_preempted = all(eviction.reason is EvictionReason.PREEMPTED for eviction in evictions)
+        kinds = kinds_of_members(gang, workload) if is_preempted else ()
+        begun = await self._begun(root, gang, kinds)
         owners = root.owners if workload is None else root.owners | cache.owned_workloads(workload.group.uid)
         if has_other_pods(gang, workload, cache.pods_of(owners)) or root.uid in self._busy:
             return None
@@ -267,12 +269,12 @@ class Suspensions:
         self._busy.add(root.uid)
         return self._open[root.uid]
 
-    async def _begun(self, root: Root, gang: Gang, workload: Workload | None) -> Suspension:
-        """A suspension that begins now."""
+    async def _begun(self, root: Root, gang: Gang, kinds: Sequence[Sequence[Pod]]) -> Suspension:
+        """A suspension that begins now. `kinds`: the pods that wait while it lasts."""
         token = str(self._context.clock.now_ms())
         begun = Suspension(root.kind, gang.namespace, root.name, root.uid, gang.id, token)
         owner = owner_of_members(gang, self._state.cache.known_workloads)
-        return await self._suspender.with_members(begun, kinds_of_members(gang, workload), owner)
+        return await self._suspender.with_members(begun, kinds, owner)
 
     def _present(self, gang: Gang) -> Gang:
         return self._state.cache.gang(gang.id) or gang
