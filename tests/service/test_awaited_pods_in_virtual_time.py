@@ -5,10 +5,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from phalanx.framework.config import SchedulerConfig
 from phalanx.model.names import ANNOTATION_SUSPENSION
 from phalanx_simulator.embedded import manifests
 from phalanx_simulator.embedded.store import Change, Key, Object
 from phalanx_simulator.hosts.network import Exchange
+from phalanx_simulator.invariants.catalogue import ALL_CHECKS
 from phalanx_simulator.runs.world import World, WorldSettings
 
 from tests.service.dialect_world import found
@@ -143,6 +145,20 @@ def test_after_five_minutes_an_autoscaler_sees_its_pods(made: Made) -> None:
         await ends_well(world)
 
     play(program)
+
+
+@pytest.mark.parametrize(("minutes", "exist"), [(0, True), (1, True), (2, False), (None, False)])
+def test_another_time_may_be_configured(minutes: int | None, exist: bool) -> None:
+    async def program(world: World) -> None:
+        await running_job(world)
+        world.create([evictor(run_s=600)])
+        await asyncio.sleep(100)
+        assert len(pods(world, "train")) == (4 if exist else 0)
+        await asyncio.sleep(400)
+        assert len(pods(world, "train")) == (0 if minutes is None else 4)
+
+    config = SchedulerConfig(suspended_minutes=minutes)
+    play(program, WorldSettings(seed=1, replicas=1, checks=ALL_CHECKS, config=config))
 
 
 @KINDS

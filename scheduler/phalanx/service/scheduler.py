@@ -174,7 +174,7 @@ class Scheduler:
         self._parts.decider.configure(config)
         self._placement_check.configure(config)
         self._dispatcher.retry = config.retry
-        self._suspensions.is_on = config.suspend_evicted_workloads
+        self._suspensions.configure(config)
         if self._names.show_all != config.privacy.show_other_tenants:
             self._names.show_all = config.privacy.show_other_tenants
             for gang in self._parts.cache.gang_ids():
@@ -272,7 +272,7 @@ class Scheduler:
             message=self._names.eviction_message,
             events=self._reporter.events,
         )
-        suspensions.is_on = config.suspend_evicted_workloads
+        suspensions.configure(config)
         return suspensions
 
     def _binder_callbacks(self, parts: SchedulerDependencies) -> BinderCallbacks:

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 import structlog
 
+from phalanx.framework.config import SchedulerConfig
 from phalanx.kube.decode import Undecodable
 from phalanx.kube.errors import ApiError, is_refused, retry_after
 from phalanx.kube.events import PodEvents, PodRef
@@ -50,10 +51,6 @@ _RESUME_CHECK_S: Final = 1.0
 _STATE_CHECK_S: Final = 30.0
 """Seconds between two looks at a suspended workload that waits: its user may hold or delete it."""
 
-_WAITS_MS: Final = 5 * 60_000
-"""Milliseconds after its suspension when a workload is resumed although nothing is free for it: cluster
-autoscalers need to see pods."""
-
 _LATE_WRITE_S: Final = 60.0
 """Seconds after which no request of an earlier leader takes effect any more: --request-timeout of the API
 server is one minute by default."""
@@ -81,6 +78,8 @@ class Suspensions:
     ) -> None:
         """`message`: that of an eviction for the tenant."""
         self.is_on = True
+        self.waits_minutes: int | None = None
+        """Minutes after its suspension when a workload is resumed in any case."""
         self._context = context
         self._state = state
         self._suspender = suspender
@@ -105,6 +104,11 @@ class Suspensions:
         self._queue: FairQueue[_Request] = FairQueue(
             lambda request: request(), workers=_CONCURRENCY, workers_per_tenant=_CONCURRENCY
         )
+
+    def configure(self, config: SchedulerConfig) -> None:
+        """Use this configuration from now on."""
+        self.is_on = config.suspend_evicted_workloads
+        self.waits_minutes = config.suspended_minutes
 
     async def load(self) -> None:
         """Take over the suspensions of the last leader, as soon as the API server lets us."""
@@ -183,11 +187,15 @@ class Suspensions:
         for uid, suspension in self._open.items():
             if uid in self._busy or not self._is_ended(suspension):
                 continue
-            if not self._awaited.waits(suspension, until_ms=suspension.since_ms + _WAITS_MS):
+            if not self._awaited.waits(suspension, until_ms=self._waits_until(suspension)):
                 self._put_resume(suspension)
             elif self._is_due(uid):
                 self._busy.add(uid)
                 self._queue.put(suspension.namespace, partial(self._check, suspension))
+
+    def _waits_until(self, suspension: Suspension) -> int | None:
+        minutes = self.waits_minutes
+        return None if minutes is None else suspension.since_ms + minutes * 60_000
 
     def _put_resume(self, suspension: Suspension) -> None:
         if suspension.uid not in self._busy:
