@@ -18,12 +18,17 @@ PODS = f"/api/v1/namespaces/{SPACE}/pods"
 JOB = f"/apis/batch/v1/namespaces/{SPACE}/jobs/train"
 SUSPENSIONS = "/api/v1/namespaces/phalanx-system/configmaps/phalanx-suspensions"
 MEMBERS = 20
-URGENT = {
-    "apiVersion": "scheduling.k8s.io/v1",
-    "kind": "PriorityClass",
-    "metadata": {"name": "urgent"},
-    "value": 1000,
-}
+
+
+def priority_class(name: str) -> Manifest:
+    """It stays when a test has ended."""
+    meta = {"name": name}
+    return {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": meta,
+        "value": 1000,
+    }
 
 
 def train() -> Manifest:
@@ -43,9 +48,9 @@ def train() -> Manifest:
     }
 
 
-def urgent(name: str) -> Manifest:
+def urgent(name: str, of: str) -> Manifest:
     pod = fake_pod(name, namespace=SPACE, requests={"cpu": "4"})
-    pod["spec"]["priorityClassName"] = "urgent"
+    pod["spec"]["priorityClassName"] = of
     return pod
 
 
@@ -77,13 +82,13 @@ async def end_well(plane: ControlPlane, history: PodHistory) -> None:
 async def test_a_job_that_is_evicted_five_times_succeeds_without_a_failure(shared_cluster: Cluster) -> None:
     plane = shared_cluster.plane
     await create_cluster(plane, count=5, cpu=4, space=SPACE)
-    await create(plane, URGENT)
+    await create(plane, priority_class("urgent"))
     async with watching(plane) as history, scheduler(plane, shared_cluster.kubeconfig):
         await create(plane, train())
         await history.until(lambda: running(history, "train") == MEMBERS)
         for number in range(5):
             name = f"urgent-{number}"
-            await create(plane, urgent(name))
+            await create(plane, urgent(name, "urgent"))
             await history.until(lambda name=name: running(history, name) == 1)  # type: ignore[misc]
             assert running(history, "train") == 0
             await history.until(lambda: not there(history, "train"))
@@ -109,12 +114,12 @@ async def test_another_scheduler_goes_on_with_a_job_that_waits(shared_cluster: C
     """It finds the Job suspended and no pods, and resumes it when there is capacity."""
     plane = shared_cluster.plane
     await create_cluster(plane, count=5, cpu=4, space=SPACE)
-    await create(plane, URGENT)
+    await create(plane, priority_class("very-urgent"))
     async with watching(plane) as history:
         async with scheduler(plane, shared_cluster.kubeconfig):
             await create(plane, train())
             await history.until(lambda: running(history, "train") == MEMBERS)
-            await create(plane, urgent("urgent"))
+            await create(plane, urgent("urgent", "very-urgent"))
             await history.until(lambda: running(history, "urgent") == 1)
             await history.until(lambda: not there(history, "train"))
         assert (await fetched(plane, JOB))["spec"]["suspend"] is True
