@@ -44,6 +44,8 @@ class WorkloadRole(Struct, frozen=True, gc=False):
     """The label that these share."""
     one_first: bool = False
     """Whether each owner makes its other pods when its first one has a node."""
+    in_group: bool = False
+    """Whether its template names a PodGroup, whose gang its pods are then."""
 
     @property
     def whole(self) -> int:
@@ -182,7 +184,7 @@ def is_undecided(workload: Workload, pods: Sequence[Pod]) -> bool:
 def _decided(
     roles: Sequence[WorkloadRole], ours: Collection[str], foreign: Collection[str]
 ) -> list[WorkloadRole]:
-    """The roles; those of other schedulers as ones that do not exist.
+    """The roles; those of other schedulers, and of PodGroups, as ones that do not exist.
 
     `ours` and `foreign`: the roles that have pods of this scheduler, and of others. A role whose template
     names no scheduler, and that has no pods, is like the other such roles: whatever names the scheduler on
@@ -193,7 +195,8 @@ def _decided(
     not_ours = unnamed.intersection(foreign).difference(ours)
     if not_ours and unnamed.isdisjoint(ours):
         not_ours = unnamed
-    left_out = {role.name for role in roles if role.ours is False}.difference(ours) | not_ours
+    others = {role.name for role in roles if role.ours is False or role.in_group}
+    left_out = others.difference(ours) | not_ours
     return [replace(role, exists=False, shape=None) if role.name in left_out else role for role in roles]
 
 

@@ -4,9 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
+import msgspec
 from msgspec.structs import replace
 
 from phalanx.limits import PLACEHOLDERS_MAX
+from phalanx.model.api import core
 from phalanx.model.api.meta import ObjectMeta
 from phalanx.model.api.pod_groups import RESERVED, PodGroupSpec
 from phalanx.model.api.values import seconds
@@ -29,7 +31,14 @@ from phalanx.model.conversion.workload_members import (
     needed,
     no_owner,
 )
-from phalanx.model.names import ANNOTATION_SUSPENSION, KUBERNETES_SCHEDULER, LABEL_QUEUE
+from phalanx.model.dialects.known import named_groups
+from phalanx.model.names import (
+    ANNOTATION_SUSPENSION,
+    KUBERNETES_SCHEDULER,
+    LABEL_MIN_MEMBER,
+    LABEL_POD_GROUP,
+    LABEL_QUEUE,
+)
 from phalanx.model.pods import PodShape
 from phalanx.model.reasons import Objection, Reason
 from phalanx.model.workloads.job import JOB
@@ -69,7 +78,11 @@ def read_workload(
     if partial is not None:
         roles = tuple(replace(role, least=partial.minimum) for role in roles)
     minimum = next((number for path in kind.minimum if (number := _number(fields, path))), None)
-    needs = at_most(minimum, [needed(role, {}, no_owner) if role.ours else 0 for role in roles])
+    own = [role.ours and not role.in_group for role in roles]
+    needs = at_most(
+        minimum,
+        [needed(role, {}, no_owner) if is_own else 0 for role, is_own in zip(roles, own, strict=True)],
+    )
     least = max(sum(needs), 1)
     group = PodGroup(
         uid=identity(kind.kind, meta),
@@ -288,12 +301,29 @@ def _role(paths: RolePaths, find: Find, *, one_first: bool) -> WorkloadRole:
         unit_label=paths.hosts_label,
         completions=_whole(find(paths.completions)),
         one_first=one_first,
+        in_group=_names_group(value_at(_around(paths, find), "metadata")),
     )
 
 
 def _template(paths: RolePaths, find: Find) -> Any:
     found = find(paths.template)
     return found if found is not None else find(paths.other_template)
+
+
+def _around(paths: RolePaths, find: Find) -> Any:
+    """The template whose spec `_template` returns."""
+    path = paths.template if find(paths.template) is not None else paths.other_template
+    return find(path.removesuffix(".spec")) if path.endswith(".spec") else None
+
+
+def _names_group(metadata: object) -> bool:
+    """Whether pods with these labels and annotations name a PodGroup."""
+    try:
+        meta = msgspec.convert(metadata or {}, ObjectMeta)
+    except msgspec.ValidationError:
+        return False
+    is_counted = LABEL_MIN_MEMBER in meta.labels and LABEL_POD_GROUP not in meta.labels
+    return not is_counted and bool(named_groups(core.Pod(meta)))
 
 
 def _scheduler(paths: RolePaths, find: Find) -> Any:
