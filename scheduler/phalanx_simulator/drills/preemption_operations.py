@@ -39,7 +39,6 @@ _START_S: Final = 60
 _WAITS_S: Final = 2.0
 _FORGOTTEN_S: Final = 90.0
 """Seconds after which the next leader expects no late request of the last one any more, and more."""
-_SUSPENSIONS: Final = Key("configmaps", "kube-system", "phalanx-suspensions")
 _REST_S: Final = 70
 """Seconds after which a gang may be moved, by the clock of any host."""
 
@@ -205,13 +204,12 @@ def _create_and_end_urgent_gang(world: World) -> Callable[[], bool]:
     return lambda: bool(waited) and all(run_of(world, name) == _RACKFUL for name in _FILLERS)
 
 
-async def _nothing_is_left_of_suspensions(world: World) -> str | None:
+async def _none_is_suspended(world: World) -> str | None:
     """No Job is suspended any more."""
     await asyncio.sleep(_FORGOTTEN_S)
     jobs = {name: _found(world, Key("jobs.batch", "default", name)) for name in _FILLERS}
     left = [name for name, job in jobs.items() if job["spec"].get("suspend") or _annotations(job)]
-    stored = (world.client.get(_SUSPENSIONS) or {}).get("data")
-    return f"suspended or annotated: {left}, stored: {stored}" if left or stored else None
+    return f"suspended or annotated: {left}" if left else None
 
 
 def _annotations(job: Object) -> bool:
@@ -258,7 +256,7 @@ PREEMPTION_OPERATIONS: Final = (
         _full_of_lower_priority,
         _create_and_end_urgent_gang,
         300.0,
-        _nothing_is_left_of_suspensions,
+        _none_is_suspended,
         SchedulerConfig(suspended_minutes=None),
     ),
     Operation("move", _scattered, _create_gang, 300.0, _all_run_again, _WITH_MOVES),
