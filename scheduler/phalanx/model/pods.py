@@ -6,11 +6,11 @@ from typing import Final
 
 from msgspec import Struct, field, structs
 
-from phalanx.model.extended_resources import ExtendedRequests
 from phalanx.model.names import API_GROUP, NodeName, PodUid, ShapeKey
 from phalanx.model.pod_failures import PodFailure
 from phalanx.model.reasons import Objection
 from phalanx.model.resources import Resources
+from phalanx.model.supplies.devices.extended_resources import ExtendedRequests
 
 
 class PodPhase(StrEnum):

@@ -29,7 +29,6 @@ from phalanx.model.dialects.dialect import Dialect
 from phalanx.model.dialects.known import named_groups
 from phalanx.model.dialects.phalanx import PHALANX
 from phalanx.model.dialects.yunikorn import YUNIKORN, application_without_task_group, queue_of
-from phalanx.model.extended_resources import SPECIAL_CLAIM
 from phalanx.model.names import (
     ANNOTATION_CHARGED_QUEUE,
     KAI_QUEUE_LABEL,
@@ -47,6 +46,7 @@ from phalanx.model.names import (
 )
 from phalanx.model.pods import Pod, PodClaim, PodPhase, Scheduled
 from phalanx.model.reasons import Objection, Reason
+from phalanx.model.supplies.devices.extended_resources import SPECIAL_CLAIM
 from phalanx.model.supplies.gpu_shares.read import read_device
 from phalanx.model.supplies.volumes.read import read_claims
 from phalanx.model.workloads.known import KNOWN, WorkloadKinds
