@@ -64,10 +64,7 @@ def read_workload(
     has_run = any(_number(fields, path) for path in kind.has_run)
     owner = controller_of(meta.owner_references, kinds=kinds)
     partial = _partial(kind, meta, fields, roles, has_run=has_run) if owner is None else None
-    suspension, may_await = _suspension(kind, meta, fields), _may_await_pods(meta)
     problems = [*_problems(kind, meta, fields), *_wrong_values(kind, meta, fields)]
-    if suspension is not None and not may_await:
-        problems.append(suspension)
     if not has_run and not meta.owner_references:
         labels = {key: value for key, value in meta.labels.items() if key != LABEL_OF_JOB}
         problems += lost_controller(labels, kinds)
@@ -78,12 +75,8 @@ def read_workload(
     if partial is not None:
         roles = tuple(replace(role, least=partial.minimum) for role in roles)
     minimum = next((number for path in kind.minimum if (number := _number(fields, path))), None)
-    own = [role.ours and not role.in_group for role in roles]
-    needs = at_most(
-        minimum,
-        [needed(role, {}, no_owner) if is_own else 0 for role, is_own in zip(roles, own, strict=True)],
-    )
-    least = max(sum(needs), 1)
+    counted = [role for role in roles if role.ours and not role.in_group]
+    least = max(sum(at_most(minimum, [needed(role, {}, no_owner) for role in counted])), 1)
     group = PodGroup(
         uid=identity(kind.kind, meta),
         namespace=meta.namespace,
@@ -111,7 +104,7 @@ def read_workload(
         ended_role=_ended_role(meta, roles, succeeded, kinds),
         failed_indexes=_count_of_indexes(value_at(fields, kind.failed_indexes)),
         minimum=minimum,
-        eviction=suspension if may_await else None,
+        eviction=_suspension(kind, meta, fields) if _may_await_pods(meta) else None,
         has_parts=bool(kind.part_label),
         partial=partial,
     )
@@ -152,6 +145,9 @@ def _problems(kind: WorkloadKind, meta: ObjectMeta, fields: Mapping[str, Any]) -
         yield Objection(Reason.MEMBERS_MISSING, f"{name} is being deleted", f"Create another {kind.kind}")
     if _has_ended(kind, fields):
         yield Objection(Reason.MEMBERS_MISSING, f"{name} has ended", f"Create another {kind.kind}")
+    suspension = _suspension(kind, meta, fields)
+    if suspension is not None and not _may_await_pods(meta):
+        yield suspension
 
 
 def _suspension(kind: WorkloadKind, meta: ObjectMeta, fields: Mapping[str, Any]) -> Objection | None:
