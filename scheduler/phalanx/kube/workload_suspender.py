@@ -158,7 +158,7 @@ class WorkloadSuspender:
         self, suspension: Suspension, kinds: Sequence[Sequence[Pod]], owner: OwnerReference | None
     ) -> Suspension:
         """The suspension with the members that wait while it lasts: pods by kind, of which the first one is
-        read. Without them if a pod is gone, or there is no room. `owner`: see `template_of`."""
+        read. Without them if a pod is gone, or the ConfigMap is full. `owner`: see `template_of`."""
         members: list[AwaitedMembers] = []
         for pods in kinds:
             written = await self._pod(suspension.namespace, pods[0])

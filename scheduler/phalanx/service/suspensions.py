@@ -189,7 +189,7 @@ class Suspensions:
                 continue
             if not self._awaited.waits(suspension, until_ms=self._waits_until(suspension)):
                 self._put_resume(suspension)
-            elif self._is_due(uid):
+            elif self._is_to_be_read(uid):
                 self._busy.add(uid)
                 self._queue.put(suspension.namespace, partial(self._check, suspension))
 
@@ -202,12 +202,12 @@ class Suspensions:
             self._busy.add(suspension.uid)
             self._queue.put(suspension.namespace, partial(self._resume, suspension))
 
-    def _is_due(self, uid: str) -> bool:
+    def _is_to_be_read(self, uid: str) -> bool:
         now = self._context.clock.monotonic()
-        is_due = now >= self._checked.get(uid, now) + _STATE_CHECK_S
-        if is_due or uid not in self._checked:
+        is_overdue = now >= self._checked.get(uid, now) + _STATE_CHECK_S
+        if is_overdue or uid not in self._checked:
             self._checked[uid] = now
-        return is_due
+        return is_overdue
 
     async def _check(self, suspension: Suspension) -> None:
         """Await no pods of a workload that somebody has resumed, holds or has deleted."""
@@ -263,7 +263,7 @@ class Suspensions:
             return None
         is_preempted = all(eviction.reason is EvictionReason.PREEMPTED for eviction in evictions)
         kinds = kinds_of_members(gang, workload) if is_preempted else ()
-        begun = await self._begun(root, gang, kinds)
+        new = await self._new_suspension(root, gang, kinds)
         owners = root.owners if workload is None else root.owners | cache.owned_workloads(workload.group.uid)
         if has_other_pods(gang, workload, cache.pods_of(owners)) or root.uid in self._busy:
             return None
@@ -272,17 +272,17 @@ class Suspensions:
             return None
         self._inherited.discard(root.uid)
         if not is_inherited:
-            self._add(begun)
+            self._add(new)
         self._evicted[root.uid] = frozenset(evicted)
         self._busy.add(root.uid)
         return self._open[root.uid]
 
-    async def _begun(self, root: Root, gang: Gang, kinds: Sequence[Sequence[Pod]]) -> Suspension:
+    async def _new_suspension(self, root: Root, gang: Gang, kinds: Sequence[Sequence[Pod]]) -> Suspension:
         """A suspension that begins now. `kinds`: the pods that wait while it lasts."""
         token = str(self._context.clock.now_ms())
-        begun = Suspension(root.kind, gang.namespace, root.name, root.uid, gang.id, token)
+        new = Suspension(root.kind, gang.namespace, root.name, root.uid, gang.id, token)
         owner = owner_of_members(gang, self._state.cache.known_workloads)
-        return await self._suspender.with_members(begun, kinds, owner)
+        return await self._suspender.with_members(new, kinds, owner)
 
     def _present(self, gang: Gang) -> Gang:
         return self._state.cache.gang(gang.id) or gang
