@@ -18,7 +18,7 @@ from phalanx.model.conversion.metadata import (
 )
 from phalanx.model.conversion.pod_status import (
     bound_at,
-    failed_init,
+    failed_container,
     read_disruption,
     read_end,
     read_failure,
@@ -99,7 +99,7 @@ def read_pod(
         scheduled=_scheduled(status),
         nominated=NodeName(intern(status.nominated_node_name)) if status.nominated_node_name else None,
         failure=read_failure(status),
-        failed_init=failed_init(status),
+        failed=failed_container(status),
         disruption=intern(disruption[0]),
         disrupted=disruption[1],
         ended=read_end(meta, status),
