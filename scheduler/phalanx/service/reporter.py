@@ -8,9 +8,10 @@ import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import msgspec
+import structlog
 from msgspec import Struct
 
 from phalanx.kube.api_fields import format_time
@@ -20,7 +21,8 @@ from phalanx.kube.job_sizes import JobSize, JobSizeWriter
 from phalanx.kube.status import StatusWriter
 from phalanx.kube.writing import WriteContext
 from phalanx.limits import EVENTS_WAITING_MAX, REPORT_FLUSH_S, REPORT_PERIOD_S, STATUS_WAITING_MAX
-from phalanx.model.api.kinds import kind_of_workload
+from phalanx.model.api.kind import Kind
+from phalanx.model.api.kinds import KINDS
 from phalanx.model.api.pod_groups import Counts
 from phalanx.model.api.volcano import VolcanoPodGroup
 from phalanx.model.awaited_pods import is_awaited
@@ -33,7 +35,6 @@ from phalanx.model.dialects.volcano import VOLCANO, wanted_without_pods
 from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.memory import LetIn
 from phalanx.model.names import API_GROUP, GangId, PodUid, QueueName
-from phalanx.model.pods import Pod
 from phalanx.model.reasons import Category, Reason, Verdict
 from phalanx.model.workloads.job import JOB
 from phalanx.service import partial_admission, pod_group_status, queue_status
@@ -42,6 +43,9 @@ from phalanx.service.gang_records import GangRecords
 from phalanx.service.pod_group_status import GangReport
 from phalanx.service.pod_messages import PodMessages
 from phalanx.service.tenant_names import TenantNames
+from phalanx.service.waiting_events import WaitingEvents
+
+_log: Final[Any] = structlog.get_logger(__name__)
 
 _NEXT_STEP: Final = "Wait until the driver of the device has prepared it"
 
@@ -132,6 +136,7 @@ class Reporter:
         self._queues: Mapping[str, QueueReport] = {}
         self._queues_planned = False
         self._pod_messages = PodMessages(context.clock, self._report_later)
+        self._waiting_events = WaitingEvents(context.clock, self._report_later)
         self._status_writer = BackgroundWriter(
             context,
             WriteQueue("status", _STATUS_CONCURRENCY, STATUS_WAITING_MAX, "STATUS_WAITING_MAX"),
@@ -300,6 +305,7 @@ class Reporter:
 
     def _report_again(self, gang: GangId) -> None:
         self._pod_messages.report_due(gang)
+        self._waiting_events.report_due(gang)
         self._state.mark_changed(gang)
 
     def _changed_report(self, gang: GangId, **changes: object) -> GangReport:
@@ -322,6 +328,7 @@ class Reporter:
                 report = self._reports.pop(gang_id, _NO_REPORT)
                 self._forget_verdict(gang_id)
                 self._pod_messages.forget(gang_id)
+                self._waiting_events.forget(gang_id)
                 self._resize(gang_id, None, None)
                 self._report_without_members(gang_id, report)
             else:
@@ -372,6 +379,8 @@ class Reporter:
             self._report_start_of_one(gang, DIALECTS[gang.members[0].dialect])
         if report.verdict is not None and report.verdict.reason is not Reason.SCHEDULING_GATED:
             self._report_waiting_pods(gang, report.verdict)
+        elif report.verdict is None:
+            self._waiting_events.forget(gang.id)
 
     def _resize(self, gang_id: GangId, gang: Gang | None, verdict: Verdict | None) -> None:
         """Set the parallelism of a Job with partial admission."""
@@ -409,21 +418,48 @@ class Reporter:
                 self._status.pod_group_of(dialect, group.metadata, write)
 
     def _report_waiting_pods(self, gang: Gang, verdict: Verdict) -> None:
+        if not gang.has_waiting or not self._waiting_events.is_settled(verdict):
+            return
         message = ". ".join(filter(None, (f"{verdict.reason.value}: {verdict.message}", verdict.next_step)))
-        owners: dict[str, Pod] = {}
         for pod in self._pod_messages.pods_to_update(gang, verdict, message):
-            if is_awaited(pod.uid):
-                owners[pod.controller.uid if pod.controller is not None else ""] = pod
-                continue
-            self._status.pod_unschedulable(pod, message=message)
-            self.events.failed_scheduling(PodRef(pod.namespace, pod.name, pod.uid), message=message)
-        for pod in owners.values():
-            self._report_owner_of_awaited(pod, message)
+            if not is_awaited(pod.uid):
+                self._status.pod_unschedulable(pod, message=message)
+        if self._waiting_events.is_new(verdict):
+            self._tell_gang(gang, verdict, message)
+        for pod in self._waiting_events.pods_to_tell(gang, verdict):
+            if not is_awaited(pod.uid):
+                self.events.failed_scheduling(PodRef(pod.namespace, pod.name, pod.uid), message=message)
 
-    def _report_owner_of_awaited(self, pod: Pod, message: str) -> None:
-        """Say on the workload why it is not resumed."""
-        owner, kinds = pod.controller, self._state.cache.known_workloads
-        if owner is not None and owner.workload in kinds.by_name:
-            kind = kind_of_workload(kinds.by_name[owner.workload])
-            workload = PodRef(pod.namespace, owner.name, owner.uid, kind.api_name, kind.api_version)
-            self.events.failed_scheduling(workload, message=message)
+    def _tell_gang(self, gang: Gang, verdict: Verdict, message: str) -> None:
+        """An event on the object that users know the gang by; a pod, if there is no other object."""
+        _log.info("gang waits", gang=str(gang), reason=verdict.reason.value, message=verdict.message)
+        about = self._object_of(gang)
+        if about is None:
+            pod = next(each for each in gang.members if each.is_waiting)
+            if is_awaited(pod.uid):
+                return
+            self._waiting_events.told(verdict, pod)
+            about = PodRef(pod.namespace, pod.name, pod.uid)
+        self.events.failed_scheduling(about, message=message)
+
+    def _object_of(self, gang: Gang) -> PodRef | None:
+        """Its PodGroup, workload, or the one workload that controls its pods."""
+        group = self._state.objects.pod_group(gang.id)
+        if group is not None:
+            return _reference(KINDS["PodGroup"], gang.namespace, group.metadata.name, gang.uid)
+        if gang.kind is GangKind.WORKLOAD and gang.workload in KINDS:
+            return _reference(KINDS[gang.workload], gang.namespace, gang.name, gang.uid)
+        dialect = DIALECTS.get(gang.dialect)
+        if gang.kind is GangKind.POD_GROUP and dialect is not None and dialect.kind in KINDS:
+            named = self._state.objects.pod_group_of(dialect, gang.id)
+            kind = KINDS[dialect.kind]
+            return None if named is None else _reference(kind, gang.namespace, named.metadata.name, gang.uid)
+        owners = {pod.controller for pod in gang.members}
+        owner = owners.pop() if len(owners) == 1 and gang.kind is GangKind.LABEL else None
+        if owner is None or owner.workload not in KINDS:
+            return None
+        return _reference(KINDS[owner.workload], gang.namespace, owner.name, owner.uid)
+
+
+def _reference(kind: Kind, namespace: str, name: str, uid: str) -> PodRef:
+    return PodRef(namespace, name, uid, kind.api_name, kind.api_version)
