@@ -243,9 +243,6 @@ RESTING_TRIED: Final = 16
 RESTING_EXPLANATIONS: Final = 2
 """Refusals that a cycle explains of a queue of which gangs rest, unless many are new."""
 
-RESTING_TURN_MS: Final = 1000
-"""Milliseconds after which a cycle runs for them if nothing happens."""
-
 LET_IN_BEFORE_MAX: Final = 16
 """Gangs with reserved starts that the record of a gang names which was placed before them."""
 

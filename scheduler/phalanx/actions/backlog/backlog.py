@@ -7,9 +7,8 @@ from msgspec import Struct
 from phalanx.actions import formatting
 from phalanx.actions.backlog.room import Room
 from phalanx.actions.backlog.selection import Selection
-from phalanx.actions.limits import RESTING_TURN_MS
 from phalanx.framework.queues.unseen_demand import UnseenDemand
-from phalanx.framework.retry import RetryInputs
+from phalanx.framework.retry import RESTING_TURN_MS, RetryInputs
 from phalanx.model.decisions import Placement
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import Memory, Refusal, RetryKeys

@@ -6,6 +6,7 @@ those that may start now, and at a few others in turn. The others *rest*: they k
 count as demand. In a strict FIFO queue all but the first ones rest, since none of them starts before these.
 """
 
+from bisect import bisect_left, insort
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
@@ -33,14 +34,42 @@ class Refused(Struct, frozen=True):
     """Those of the first whose refusal is outdated although nodes have too little free for them."""
 
 
-class _Ordered(Struct, frozen=True):
+class _Ordered:
     """The open gangs in order."""
 
-    always: Sequence[Entry]
-    """Those that every cycle looks at."""
-    others: Sequence[Entry]
-    oldest: int
-    """The creation (s) of the oldest one that counts as demand."""
+    def __init__(self, entries: Iterable[Entry], *, is_strict: bool) -> None:
+        self._is_strict = is_strict
+        ordered = sorted(entries, key=place_of)
+        self.always = [each for each in ordered if not self._may_rest(each)]
+        """Those that every cycle looks at."""
+        self.others = [each for each in ordered if self._may_rest(each)]
+        self._created = sorted(each.gang.created for each in ordered if _is_demand(each))
+
+    def add(self, entry: Entry) -> None:
+        insort(self._list_of(entry), entry, key=place_of)
+        if _is_demand(entry):
+            insort(self._created, entry.gang.created)
+
+    def remove(self, entry: Entry) -> None:
+        """Remove a gang whose refusal and group are as they were."""
+        some = self._list_of(entry)
+        del some[bisect_left(some, entry.place, key=place_of)]
+        if _is_demand(entry):
+            del self._created[bisect_left(self._created, entry.gang.created)]
+
+    @property
+    def oldest(self) -> int:
+        """The creation (s) of the oldest one that counts as demand."""
+        return self._created[0] if self._created else NOT_WAITING
+
+    def _list_of(self, entry: Entry) -> list[Entry]:
+        return self.others if self._may_rest(entry) else self.always
+
+    def _may_rest(self, entry: Entry) -> bool:
+        """Whether the basis of its refusal says when to look at it again, or it waits behind the head."""
+        refusal = entry.refusal
+        is_behind = refusal is not None and refusal.verdict.reason is Reason.BLOCKED_BY_QUEUE_HEAD
+        return entry.group is not None or (self._is_strict and is_behind)
 
 
 class OpenGangs:
@@ -50,6 +79,7 @@ class OpenGangs:
         self.entries: dict[GangId, Entry] = {}
         self._is_strict = is_strict
         self._in_order: _Ordered | None = None
+        """None until some rest."""
         self._sums: _Sums | None = None
         self._excluded: set[GangId] = set()
         """Gangs for which the nodes had too little free at this capacity version."""
@@ -60,17 +90,21 @@ class OpenGangs:
 
     def add(self, entry: Entry) -> None:
         """Add a gang with its refusal and its group."""
-        self.entries[entry.gang.id], self._in_order = entry, None
+        self.entries[entry.gang.id] = entry
+        if self._in_order is not None:
+            self._in_order.add(entry)
         if self._sums is not None:
             self._sums.add(entry)
 
     def discard(self, entry: Entry) -> None:
         """Remove a gang before its refusal changes; nothing if it is not one of these."""
-        if self.entries.pop(entry.gang.id, None) is not None:
-            self._in_order = None
-            self._excluded.discard(entry.gang.id)
-            if self._sums is not None:
-                self._sums.add(entry, -1)
+        if self.entries.pop(entry.gang.id, None) is None:
+            return
+        self._excluded.discard(entry.gang.id)
+        if self._in_order is not None:
+            self._in_order.remove(entry)
+        if self._sums is not None:
+            self._sums.add(entry, -1)
 
     def all_first(self) -> Refused:
         """The cycle looks at all."""
@@ -124,24 +158,10 @@ class OpenGangs:
         self._excluded.add(entry.gang.id)
         return False
 
-    def _ordered(self) -> "_Ordered":
+    def _ordered(self) -> _Ordered:
         if self._in_order is None:
-            ordered = sorted(self.entries.values(), key=place_of)
-            may_rest = [each.group is not None or self._is_blocked(each) for each in ordered]
-            created = (entry.gang.created for entry in ordered if _is_demand(entry))
-            self._in_order = _Ordered(
-                [each for each, rests in zip(ordered, may_rest, strict=True) if not rests],
-                [each for each, rests in zip(ordered, may_rest, strict=True) if rests],
-                min(created, default=NOT_WAITING),
-            )
+            self._in_order = _Ordered(self.entries.values(), is_strict=self._is_strict)
         return self._in_order
-
-    def _is_blocked(self, entry: Entry) -> bool:
-        """Whether it waits behind the head of a strict queue."""
-        refusal = entry.refusal
-        return (
-            self._is_strict and refusal is not None and refusal.verdict.reason is Reason.BLOCKED_BY_QUEUE_HEAD
-        )
 
 
 def _lacks(entry: Entry) -> Lacks:

@@ -8,6 +8,7 @@ A gang is *behind* others if it is equal to several that come before it (`equal_
 above, and nothing is remembered of it.
 """
 
+from bisect import bisect_left, insort
 from collections.abc import Callable, Collection, Mapping
 from itertools import chain
 
@@ -64,13 +65,15 @@ class QueueBacklog:
     def add(self, gang: Gang, since: int, class_key: bytes | None) -> None:
         """Add a gang that is in line since then (s). Call `settle` when all are added."""
         entry = self.entries[gang.id] = Entry(gang, since, class_key, is_strict=self.is_strict)
-        self._in_order = None
+        if self._in_order is not None:
+            insort(self._in_order, entry, key=place_of)
         self.equal.add(entry)
 
     def remove(self, gang: GangId) -> None:
         """Remove a gang that has changed, started or gone."""
         entry = self.entries.pop(gang)
-        self._in_order = None
+        if self._in_order is not None:
+            del self._in_order[bisect_left(self._in_order, entry.place, key=place_of)]
         self.equal.remove(entry)
         self._leave_front(entry)
 
@@ -147,7 +150,7 @@ class QueueBacklog:
 
     @property
     def in_order(self) -> list[Entry]:
-        """All gangs in order; the same list until one comes or goes."""
+        """All gangs in order."""
         if self._in_order is None:
             self._in_order = sorted(self.entries.values(), key=place_of)
         return self._in_order
