@@ -65,11 +65,14 @@ def picture(words: Sequence[str], kubeconfig: Path) -> str:
     """The screen of a command, with its colours."""
     console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True, highlight=False)
 
-    def show(shown: Sequence[printing.Line], *, wraps: bool) -> None:
+    def show(shown: Sequence[printing.Line], *, width: int) -> None:
+        assert width == WIDTH
         for each in shown:
-            console.print(printing.as_text(each), no_wrap=not wraps, overflow="fold" if wraps else "ellipsis")
+            for part in printing.wrapped(each, width):
+                console.print(printing.as_text(part), no_wrap=True, overflow="ellipsis")
 
-    with redirect_stdout(io.StringIO()), patch("phalanx.cli.verbs.runner.show", show):
+    screen = patch("phalanx.cli.verbs.runner.width_of_screen", return_value=WIDTH)
+    with redirect_stdout(io.StringIO()), patch("phalanx.cli.verbs.runner.show", show), screen:
         run([*words, "--kubeconfig", str(kubeconfig)])
     return console.export_svg(title=f"phalanx {' '.join(words)}")
 

@@ -24,7 +24,7 @@ from typing import Final
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis.strategies import SearchStrategy
 from msgspec import Struct
-from phalanx.model.devices.matching import Matcher
+from phalanx.model.supplies.devices.matching import Matcher
 
 from tests.oracle.clusters import POD, Case, cases
 from tests.oracle.comparison import Comparison, compare

@@ -27,7 +27,6 @@ from phalanx.framework.member_records import review
 from phalanx.limits import AMOUNT_MAX
 from phalanx.model.api.pod_groups import RESERVED, PodGroupSpec, TopologyRequest
 from phalanx.model.decisions import Bind, CycleResult, Placement
-from phalanx.model.devices.cluster import NO_DEVICES
 from phalanx.model.gangs import Gang, GangKind, RoleSpec
 from phalanx.model.memory import Memory, SeenMembers
 from phalanx.model.names import NODE_GPU_SHARING, GangId, NodeName, PodUid, QueueName, ShapeKey
@@ -50,6 +49,7 @@ from phalanx.model.reasons import Objection, Reason, Verdict
 from phalanx.model.records import NO_RECORD, GangRecord, placed_members, record_kinds
 from phalanx.model.resources import CPU, GPU, MEMORY, PODS, Resources, add, fits, subtract
 from phalanx.model.snapshot import DisruptionBudget, Level, Snapshot, Topology
+from phalanx.model.supplies.devices.cluster import NO_DEVICES
 from phalanx.model.supplies.gpu_shares.devices import GPU_MEMORY, GPU_SHARE, shared_devices
 from phalanx.model.supplies.known import pod_usage
 from phalanx.model.supplies.numa.zones import NumaRequest, numa_resource

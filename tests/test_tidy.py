@@ -31,6 +31,7 @@ PACKAGES = (
 TOP_LEVEL = {
     *(".ci", ".gitignore", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md"),
     *("mkdocs.yml", "pyproject.toml"),
+    *("CHANGELOG.md", "CODE_OF_CONDUCT.md", "GOVERNANCE.md", "MAINTAINERS.md", "ROADMAP.md", "SECURITY.md"),
     *(".github", "scheduler", "plugins", "crds", "deploy", "tests", "bench", "docs"),
 }
 

@@ -184,7 +184,7 @@ def test_inconclusive_problems_are_counted(monkeypatch: pytest.MonkeyPatch) -> N
     scenario = Scenario().nodes("n", 2, gpu=8).gang("g", 2, gpu=5).role("g", 1, gpu=4, role="small")
     scenario.change("g", min_member=3)
     assert scenario.decide().result.stats.inconclusive == 0
-    monkeypatch.setattr("phalanx.actions.allocate.place", partial(place, limits=GREEDY_ONLY))
+    monkeypatch.setattr("phalanx.actions.allocation.demand_solver.place", partial(place, limits=GREEDY_ONLY))
     assert scenario.decide().result.stats.inconclusive == 1
 
 

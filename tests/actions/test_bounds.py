@@ -5,7 +5,8 @@ from typing import Final
 
 import pytest
 from msgspec.structs import replace
-from phalanx.actions import allocate, outcome
+from phalanx.actions import outcome
+from phalanx.actions.allocation import demand_solver
 from phalanx.actions.outcome import EXACT_BACKEND
 from phalanx.model.decisions import Certificate
 from phalanx.model.gangs import SubgroupSpec
@@ -51,7 +52,7 @@ def test_exact_searches_have_their_own_bound(monkeypatch: pytest.MonkeyPatch) ->
         proof = Certificate(terms=(), objective=(), bound=(), proven=True, by=EXACT_BACKEND)
         return Placed(assignments=answer.assignments, certificate=proof)
 
-    monkeypatch.setattr(allocate, "place", slow)
+    monkeypatch.setattr(demand_solver, "place", slow)
     monkeypatch.setattr(outcome, "CYCLE_SEARCHES_MAX", 2)
     scenario = Scenario().nodes("n", 10, gpu=8)
     for index in range(5):
@@ -101,7 +102,7 @@ def test_the_name_of_the_exact_backend_is_the_one_that_is_counted() -> None:
 
 def test_a_dropped_answer_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     broken = Unplaceable(proven=False, by="test", errors=("test: two pods in one slot",))
-    monkeypatch.setattr(allocate, "place", lambda _: broken)
+    monkeypatch.setattr(demand_solver, "place", lambda _: broken)
     result = Scenario().nodes("n", 1, gpu=8).gang("g", 1, gpu=1).decide().result
     assert result.stats.errors == broken.errors
     assert result.stats.solves == {"test": 1}

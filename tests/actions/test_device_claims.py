@@ -4,18 +4,18 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from phalanx.framework import session_devices
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.session import Session
 from phalanx.framework.statement import DoesNotFit
 from phalanx.model.decisions import Certificate
-from phalanx.model.devices.claims import Claim
-from phalanx.model.devices.cluster import ClusterDevices
-from phalanx.model.devices.pools import Slice
 from phalanx.model.names import NodeName
 from phalanx.model.pods import PodClaim
 from phalanx.model.reasons import Reason
 from phalanx.model.snapshot import Snapshot
+from phalanx.model.supplies.devices.claims import Claim
+from phalanx.model.supplies.devices.cluster import ClusterDevices
+from phalanx.model.supplies.devices.pools import Slice
+from phalanx.model.supplies.devices.session import session_devices
 
 from tests.builders import Decided, Scenario
 from tests.model.devices import CLASSES, claim_of, device, request, slice_of

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from phalanx.model.decisions import Bind
-from phalanx.model.devices.claims import AllocatedDevice
-from phalanx.model.devices.uses import consumed_together, device_of
 from phalanx.model.reasons import Reason
+from phalanx.model.supplies.devices.claims import AllocatedDevice
+from phalanx.model.supplies.devices.uses import consumed_together, device_of
 
 from tests.actions.test_device_claims import World
 from tests.builders import Decided

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from phalanx.actions.problems import placer
-from phalanx.framework import device_cache
-from phalanx.model.devices.slots import SlotCounter
 from phalanx.model.reasons import Reason
+from phalanx.model.supplies.devices.session import cache as device_cache
+from phalanx.model.supplies.devices.slots import SlotCounter
 
 from tests.actions.test_device_claims import World
 from tests.builders import Decided

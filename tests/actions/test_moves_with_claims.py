@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 from msgspec.structs import replace
-from phalanx.model.devices.pools import NodeChoice
 from phalanx.model.gangs import GangKind
 from phalanx.model.pods import PodClaim
 from phalanx.model.reasons import Reason
+from phalanx.model.supplies.devices.pools import NodeChoice
 
 from tests.actions.all_placements import Places, fewest_pods, placements
 from tests.actions.test_consolidate import config, recreated, rested

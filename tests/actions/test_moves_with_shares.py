@@ -4,9 +4,9 @@ import pytest
 from msgspec.structs import replace
 from phalanx.actions.problems.held_devices import still_held
 from phalanx.framework.session import Session
-from phalanx.model.devices.uses import consumed_together, device_of, is_share, share_of
 from phalanx.model.gangs import GangKind
 from phalanx.model.names import NodeName
+from phalanx.model.supplies.devices.uses import consumed_together, device_of, is_share, share_of
 
 from tests.actions.test_consolidate import config, recreated, rested
 from tests.actions.test_device_claims import World

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from phalanx.model.devices.claims import Allocation
 from phalanx.model.pods import PodClaim
 from phalanx.model.reasons import Reason
+from phalanx.model.supplies.devices.claims import Allocation
 
 from tests.actions.test_device_claims import World
 from tests.actions.test_shared_beside_own import GPU, cluster

@@ -8,7 +8,7 @@ from phalanx.framework.config import SchedulerConfig, ToleranceConfig
 from phalanx.framework.decay import decayed
 from phalanx.framework.retry import RetryConfig
 from phalanx.model.names import GangId, NodeName, PodUid
-from phalanx.model.pod_failures import PodFailure
+from phalanx.model.pod_failures import FailedContainer, PodFailure
 from phalanx.model.pods import PodPhase
 
 from tests.builders import Scenario
@@ -16,6 +16,7 @@ from tests.examples import holds
 
 NODE_AVOIDANCE_MS = RetryConfig().avoid_node_ms(0)
 HOUR_MS = 3_600_000
+PREFLIGHT = FailedContainer("preflight", 1, is_init=True)
 HOURLY = SchedulerConfig(tolerance=ToleranceConfig(failure_half_life_minutes=60))
 
 
@@ -118,7 +119,7 @@ def test_an_init_container_counts_only_if_the_configuration_names_it(
 ) -> None:
     scenario = failed_once(PodFailure.INIT_CONTAINER)
     members = [
-        replace(pod, failed_init="preflight") if pod.phase is PodPhase.FAILED else pod
+        replace(pod, failed=PREFLIGHT) if pod.phase is PodPhase.FAILED else pod
         for pod in scenario.members("g")
     ]
     tolerance = ToleranceConfig(preflight_containers=names)
@@ -143,7 +144,7 @@ def test_an_init_container_counts_if_its_queue_names_it(
     scenario = failed_once(PodFailure.INIT_CONTAINER)
     scenario.queue("top", preflight_containers=parent).queue("team", parent="top", preflight_containers=own)
     members = [
-        replace(pod, failed_init="preflight") if pod.phase is PodPhase.FAILED else pod
+        replace(pod, failed=PREFLIGHT) if pod.phase is PodPhase.FAILED else pod
         for pod in scenario.members("g")
     ]
     decided = scenario.change("g", members=tuple(members), queue="team").decide(HOURLY)

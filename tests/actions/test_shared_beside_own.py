@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from phalanx.framework import shared_choices
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.session import Session
-from phalanx.model.devices.claims import AllocatedDevice, Allocation
-from phalanx.model.devices.pools import NodeChoice
 from phalanx.model.pods import PodClaim
 from phalanx.model.reasons import Reason
+from phalanx.model.supplies.devices.claims import AllocatedDevice, Allocation
+from phalanx.model.supplies.devices.pools import NodeChoice
 
 from tests.actions.test_device_claims import World
 from tests.builders import Decided

@@ -48,7 +48,7 @@ GANGS: Final[tuple[Mutant, ...]] = (
         issues=("KAI-Scheduler design min-subgroups",),
         module="phalanx.actions.allocate",
         edits={
-            "        self.outcome.with_other_members.add(demand.gang.id)\n        return True": (
+            "        self._outcome.with_other_members.add(demand.gang.id)\n        return True": (
                 "        return True"
             )
         },

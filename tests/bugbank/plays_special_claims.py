@@ -1,6 +1,10 @@
 """Plays with claims that the scheduler makes for extended resources of pods. S29 checks them."""
 
-from phalanx.model.extended_resources import ContainerRequest, ExtendedRequests, special_claim
+from phalanx.model.supplies.devices.extended_resources import (
+    ContainerRequest,
+    ExtendedRequests,
+    special_claim,
+)
 from phalanx_simulator.embedded.manifests import pod, pod_group
 from phalanx_simulator.embedded.store import Key, Object
 from phalanx_simulator.hosts.network import Effect

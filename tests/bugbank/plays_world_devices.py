@@ -10,11 +10,11 @@ import msgspec
 from phalanx.cache.cache import Cache
 from phalanx.cache.events import Applied, Deleted, Forgotten
 from phalanx.kube.claim_documents import release, reservation
-from phalanx.model.api.devices import ResourceSlice
-from phalanx.model.devices.claims import ClaimSpec
-from phalanx.model.devices.pools import Slice
-from phalanx.model.devices.slots import SlotCounter
 from phalanx.model.names import PodUid
+from phalanx.model.supplies.devices.api import ResourceSlice
+from phalanx.model.supplies.devices.claims import ClaimSpec
+from phalanx.model.supplies.devices.pools import Slice
+from phalanx.model.supplies.devices.slots import SlotCounter
 
 from tests.cache import test_device_tables as tables
 from tests.cache.world import new_cache

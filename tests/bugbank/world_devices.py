@@ -4,8 +4,8 @@ from typing import Final
 
 from tests.bugbank.bank import Mutant, Played
 
-_ALLOCATOR: Final = "phalanx.model.devices.allocator"
-_POOLS: Final = "phalanx.model.devices.pools"
+_ALLOCATOR: Final = "phalanx.model.supplies.devices.allocator"
+_POOLS: Final = "phalanx.model.supplies.devices.pools"
 _TABLES: Final = "phalanx.cache.devices"
 _DOCUMENTS: Final = "phalanx.kube.claim_documents"
 
@@ -109,7 +109,7 @@ DEVICES: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="counters of devices that are in use are free for the next claim",
         issues=("kubernetes #139034",),
-        module="phalanx.model.devices.counters",
+        module="phalanx.model.supplies.devices.counters",
         edits={
             "                    if device.consumes and (*pool.id, device.name) in used:\n": (
                 "                    if device.consumes is None:\n"
@@ -131,7 +131,7 @@ DEVICES: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="counters of devices of which shares are in use are free",
         issues=("kubernetes #139034",),
-        module="phalanx.model.devices.counters",
+        module="phalanx.model.supplies.devices.counters",
         edits={"devices_used(in_use) if counted else": "frozenset(in_use) if counted else"},
         caught_by=_played("shares_in_use_use_counters"),
     ),
@@ -156,7 +156,7 @@ DEVICES: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="the devices of one member are not chosen so that the others fit",
         issues=("kubernetes #138765",),
-        module="phalanx.model.devices.slots",
+        module="phalanx.model.supplies.devices.slots",
         edits={"        while count < most and exact:\n": "        while count < 0:\n"},
         caught_by=_played("members_leave_devices_to_each_other"),
     ),

@@ -90,7 +90,7 @@ QUEUES: Final[tuple[Mutant, ...]] = (
         name="the first gang that does not fit blocks the queue",
         issues=("Kueue #11502",),
         module="phalanx.actions.allocate",
-        edits={"if attempts.is_held_back(demand):": "if attempts.outcome.failures:"},
+        edits={"if allocation.is_held_back(demand):": "if cycle.outcome.failures:"},
         caught_by=Played("plays_world_queues:a_large_gang_does_not_block_small_ones"),
     ),
     Mutant(

@@ -35,7 +35,7 @@ SPECIAL_CLAIMS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="each init container gets devices of its own",
         issues=("kubernetes #134880", "kubernetes #134882"),
-        module="phalanx.model.extended_resources",
+        module="phalanx.model.supplies.devices.extended_resources",
         edits={"    return [largest], [\n": "    return made, [\n"},
         caught_by=Played("plays_special_claims:init_containers_use_devices_one_after_the_other"),
     ),

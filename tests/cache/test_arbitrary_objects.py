@@ -13,7 +13,6 @@ from phalanx.cache.cache import Cache
 from phalanx.cache.events import Applied, Deleted, Relisted
 from phalanx.model.api.kinds import DEVICE_KINDS, KINDS, QUEUE_KINDS, WATCHED_KINDS
 from phalanx.model.api.meta import KubeObject
-from phalanx.model.devices.cluster import ClusterDevices
 from phalanx.model.dialects.queues import QueueDialectName
 from phalanx.model.names import (
     LABEL_MIN_MEMBER,
@@ -24,6 +23,7 @@ from phalanx.model.names import (
     NODE_GPU_COUNT,
     NODE_GPU_SHARING,
 )
+from phalanx.model.supplies.devices.cluster import ClusterDevices
 from phalanx_simulator.invariants.cache_tables import check_cache
 
 from tests.cache.world import take_snapshot

@@ -7,11 +7,11 @@ import pytest
 from msgspec.structs import replace
 from phalanx.cache.cache import Cache
 from phalanx.cache.events import Applied, Assumed
-from phalanx.model.api.devices import ResourceClaim
 from phalanx.model.decisions import Bind
-from phalanx.model.devices.claims import AllocatedDevice, Allocation
-from phalanx.model.devices.pools import Binding, NodeChoice
 from phalanx.model.names import NodeName, PodUid
+from phalanx.model.supplies.devices.api import ResourceClaim
+from phalanx.model.supplies.devices.claims import AllocatedDevice, Allocation
+from phalanx.model.supplies.devices.pools import Binding, NodeChoice
 from phalanx_simulator.invariants.cache_tables import check_cache
 
 from tests.cache.test_device_tables import DEVICE, GRANT, ON_N1, RESULT, claim, pod, slice_event

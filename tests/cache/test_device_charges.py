@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from phalanx.cache.cache import Cache
 from phalanx.cache.events import Applied, Assumed, Deleted, Event, Forgotten, Relisted
 from phalanx.model.api.kinds import DEVICE_KINDS
-from phalanx.model.devices.claims import AllocatedDevice, Allocation, ClaimGrant
-from phalanx.model.devices.pools import NodeChoice
 from phalanx.model.names import LABEL_QUEUE, NodeName, PodUid
+from phalanx.model.supplies.devices.claims import AllocatedDevice, Allocation, ClaimGrant
+from phalanx.model.supplies.devices.pools import NodeChoice
 from phalanx_simulator.invariants.cache_tables import check_cache
 
 from tests.actions.test_device_limits import (

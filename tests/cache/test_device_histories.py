@@ -9,13 +9,13 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 from phalanx.cache.events import Applied, Assumed, Deleted, Event, Forgotten, Relisted
-from phalanx.model.api.devices import DeviceTaintRule, ResourceSlice
-from phalanx.model.devices.claims import AllocatedDevice, Allocation, Claim, ClaimGrant
-from phalanx.model.devices.cluster import ClusterDevices
-from phalanx.model.devices.pools import DeviceId, NodeChoice, Slice
 from phalanx.model.names import NodeName, PodUid
 from phalanx.model.nodes import Node
 from phalanx.model.pods import Pod
+from phalanx.model.supplies.devices.api import DeviceTaintRule, ResourceSlice
+from phalanx.model.supplies.devices.claims import AllocatedDevice, Allocation, Claim, ClaimGrant
+from phalanx.model.supplies.devices.cluster import ClusterDevices
+from phalanx.model.supplies.devices.pools import DeviceId, NodeChoice, Slice
 from phalanx_simulator.invariants.cache_tables import check_cache
 
 from tests.cache.test_device_tables import claim, pod

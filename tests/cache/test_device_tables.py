@@ -9,15 +9,15 @@ from phalanx.cache.cache import Cache
 from phalanx.cache.devices import DeviceTables
 from phalanx.cache.events import Applied, Assumed, ChangeLog, Deleted, Forgotten, Relisted
 from phalanx.model.api import core
-from phalanx.model.api.devices import DeviceTaintRule, ResourceClaim, ResourceSlice
 from phalanx.model.api.kinds import DEVICE_KINDS
 from phalanx.model.conversion.pods import read_pod
 from phalanx.model.conversion.shapes import ShapeCache
-from phalanx.model.devices.claims import AllocatedDevice, Allocation, Claim, ClaimGrant
-from phalanx.model.devices.pools import NodeChoice
 from phalanx.model.named_parts import plain
 from phalanx.model.names import NodeName, PodUid
 from phalanx.model.nodes import Node
+from phalanx.model.supplies.devices.api import DeviceTaintRule, ResourceClaim, ResourceSlice
+from phalanx.model.supplies.devices.claims import AllocatedDevice, Allocation, Claim, ClaimGrant
+from phalanx.model.supplies.devices.pools import NodeChoice
 from phalanx_simulator.invariants.cache_tables import check_cache
 
 from tests.cache.world import new_cache, take_snapshot

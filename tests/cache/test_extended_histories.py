@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from phalanx.cache.events import Applied, Assumed, Deleted, Event, Forgotten
 from phalanx.model.api.kinds import KINDS
-from phalanx.model.devices.claims import AllocatedDevice, Allocation, ClaimGrant, special_uid
-from phalanx.model.devices.pools import NodeChoice
-from phalanx.model.extended_resources import ExtendedRequests, special_claim
 from phalanx.model.names import NodeName, PodUid
+from phalanx.model.supplies.devices.claims import AllocatedDevice, Allocation, ClaimGrant, special_uid
+from phalanx.model.supplies.devices.extended_resources import ExtendedRequests, special_claim
+from phalanx.model.supplies.devices.pools import NodeChoice
 from phalanx_simulator.invariants.cache_tables import check_cache
 
 from tests.cache.world import new_cache, take_snapshot

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from phalanx.cache.leftover_claims import leftover_claims
-from phalanx.model.devices.claims import AllocatedDevice, Allocation, Claim, ClaimSpec
-from phalanx.model.devices.pools import NodeChoice
 from phalanx.model.names import PodUid
 from phalanx.model.pods import Pod, PodClaim
+from phalanx.model.supplies.devices.claims import AllocatedDevice, Allocation, Claim, ClaimSpec
+from phalanx.model.supplies.devices.pools import NodeChoice
 
 from tests.builders import Scenario
 

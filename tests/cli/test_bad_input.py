@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 import yaml
 from phalanx.limits import BAD_INPUT_LINES_MAX
-from phalanx.model.devices.expressions import Rules
+from phalanx.model.supplies.devices.expressions import Rules
 from phalanx.resources import data_dir
 
 from tests.cli.conftest import Phalanx

@@ -9,9 +9,9 @@ from phalanx.cache.events import Applied, Assumed, Changes, Deleted, Event, Reli
 from phalanx.cycle import Engine
 from phalanx.framework.config import SchedulerConfig
 from phalanx.model.api import core
-from phalanx.model.api.devices import DeviceClass, ResourceClaim, ResourceSlice
 from phalanx.model.api.kinds import DEVICE_KINDS
 from phalanx.model.memory import Memory
+from phalanx.model.supplies.devices.api import DeviceClass, ResourceClaim, ResourceSlice
 
 from tests.cache.world import new_cache
 from tests.fake_objects import fake_node, fake_pod

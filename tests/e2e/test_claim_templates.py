@@ -10,19 +10,19 @@ from msgspec.structs import replace
 from phalanx.kube.binding import Bound
 from phalanx.kube.connect import connect
 from phalanx.model.api import core
-from phalanx.model.api import devices as api
-from phalanx.model.conversion.devices import (
+from phalanx.model.conversion.nodes import read_node
+from phalanx.model.conversion.pods import read_pod_claims
+from phalanx.model.decisions import Bind
+from phalanx.model.names import NodeName, PodUid
+from phalanx.model.supplies.devices import api
+from phalanx.model.supplies.devices.cluster import ClusterDevices, DeviceState, grants
+from phalanx.model.supplies.devices.matching import Matcher
+from phalanx.model.supplies.devices.pod_claims import Unresolved
+from phalanx.model.supplies.devices.read import (
     read_device_class,
     read_resource_claim,
     read_slice,
 )
-from phalanx.model.conversion.nodes import read_node
-from phalanx.model.conversion.pods import read_pod_claims
-from phalanx.model.decisions import Bind
-from phalanx.model.devices.cluster import ClusterDevices, DeviceState, grants
-from phalanx.model.devices.matching import Matcher
-from phalanx.model.devices.pod_claims import Unresolved
-from phalanx.model.names import NodeName, PodUid
 
 from tests.e2e.conftest import Cluster
 from tests.fake_objects import fake_node, fake_pod

@@ -1,9 +1,9 @@
 """Gangs that do not change are the same objects in later sessions."""
 
 from msgspec.structs import replace
-from phalanx.framework.settled_gangs import SettledGangs
 from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId
+from phalanx.model.supplies.devices.session.settled_gangs import SettledGangs
 
 from tests.builders import Scenario
 

@@ -22,9 +22,9 @@ from phalanx.kube.binding import (
 )
 from phalanx.limits import BIND_ATTEMPTS_MAX
 from phalanx.model.decisions import Bind, Certificate, Placement
-from phalanx.model.devices.claims import AwaitedClaim, ClaimGrant
 from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.pods import Device
+from phalanx.model.supplies.devices.claims import AwaitedClaim, ClaimGrant
 from phalanx.model.supplies.volumes.published import UnboundClaim
 
 from tests.kube.faults import FaultyTransport, answer, applied_but_lost, held_until, lost, not_sent

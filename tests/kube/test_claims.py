@@ -15,13 +15,13 @@ from phalanx.kube.claim_documents import FINALIZER, ClaimLost
 from phalanx.kube.claim_writer import ClaimWriter
 from phalanx.kube.client import Patch
 from phalanx.kube.errors import Conflict
-from phalanx.model.api import devices as api
-from phalanx.model.conversion.devices import read_resource_claim, read_unbound
 from phalanx.model.decisions import Bind, GiveBack
-from phalanx.model.devices.claims import AllocatedDevice, Allocation, ClaimGrant
-from phalanx.model.devices.pools import Binding, NodeChoice
 from phalanx.model.names import NodeName, PodUid
 from phalanx.model.pods import Requirement, Term
+from phalanx.model.supplies.devices import api
+from phalanx.model.supplies.devices.claims import AllocatedDevice, Allocation, ClaimGrant
+from phalanx.model.supplies.devices.pools import Binding, NodeChoice
+from phalanx.model.supplies.devices.read import read_resource_claim, read_unbound
 from phalanx.ports import OutcomeUnknown, Response
 from phalanx_controlplane.controlplane import ControlPlane
 

@@ -8,12 +8,12 @@ from phalanx.kube.bind_jobs import GangJob
 from phalanx.kube.binding import BinderCallbacks
 from phalanx.kube.device_waits import DeviceWaits
 from phalanx.model.api import core
-from phalanx.model.api.devices import DeviceTaintRule, ResourceClaim, ResourceSlice
 from phalanx.model.decisions import Bind
-from phalanx.model.devices.claims import AllocatedDevice, Allocation, AwaitedClaim, ClaimGrant
-from phalanx.model.devices.pools import Binding, NodeChoice
 from phalanx.model.events import ApiEvent, Applied, Deleted, Relisted
 from phalanx.model.names import NodeName, PodUid
+from phalanx.model.supplies.devices.api import DeviceTaintRule, ResourceClaim, ResourceSlice
+from phalanx.model.supplies.devices.claims import AllocatedDevice, Allocation, AwaitedClaim, ClaimGrant
+from phalanx.model.supplies.devices.pools import Binding, NodeChoice
 
 from tests.kube.test_binder import Plans, placement
 from tests.manual_clock import ManualClock

@@ -11,10 +11,10 @@ import msgspec
 import pytest
 from phalanx.kube import device_waits
 from phalanx.kube.binding import BindAborted, Bound, LeadershipLost
-from phalanx.model.api.devices import ResourceClaim
 from phalanx.model.decisions import Bind
-from phalanx.model.devices.claims import AwaitedClaim, ClaimGrant
 from phalanx.model.events import Applied
+from phalanx.model.supplies.devices.api import ResourceClaim
+from phalanx.model.supplies.devices.claims import AwaitedClaim, ClaimGrant
 from phalanx_controlplane.controlplane import ControlPlane
 
 from tests.kube.faults import FaultyTransport

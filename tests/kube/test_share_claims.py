@@ -9,13 +9,13 @@ import pytest
 import pytest_asyncio
 from msgspec.structs import replace
 from phalanx.kube.claim_documents import ClaimLost
-from phalanx.model.api import devices as api
-from phalanx.model.conversion.devices import read_device_class, read_resource_claim, read_slice
-from phalanx.model.devices.claims import Claim, ClaimGrant
-from phalanx.model.devices.cluster import ClusterDevices, DeviceState, grants
-from phalanx.model.devices.matching import Matcher
 from phalanx.model.names import NodeName
 from phalanx.model.nodes import Node
+from phalanx.model.supplies.devices import api
+from phalanx.model.supplies.devices.claims import Claim, ClaimGrant
+from phalanx.model.supplies.devices.cluster import ClusterDevices, DeviceState, grants
+from phalanx.model.supplies.devices.matching import Matcher
+from phalanx.model.supplies.devices.read import read_device_class, read_resource_claim, read_slice
 from phalanx.ports import OutcomeUnknown
 from phalanx_controlplane.controlplane import ControlPlane
 

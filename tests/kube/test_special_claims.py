@@ -10,14 +10,14 @@ from phalanx.kube.binding import BindRefused, Bound
 from phalanx.kube.claim_documents import FINALIZER, ClaimLost
 from phalanx.kube.errors import Conflict
 from phalanx.model.decisions import Bind
-from phalanx.model.devices.claims import AllocatedDevice, Allocation, ClaimGrant, special_uid
-from phalanx.model.extended_resources import (
+from phalanx.model.names import NodeName, PodUid
+from phalanx.model.supplies.devices.claims import AllocatedDevice, Allocation, ClaimGrant, special_uid
+from phalanx.model.supplies.devices.extended_resources import (
     ContainerRequest,
     ExtendedRequests,
     special_claim,
     special_name,
 )
-from phalanx.model.names import NodeName, PodUid
 from phalanx_controlplane.controlplane import ControlPlane
 
 from tests.kube.faults import FaultyTransport, applied_but_lost

@@ -3,14 +3,14 @@
 from typing import Any
 
 import msgspec
-from phalanx.model.api import devices as api
-from phalanx.model.conversion.devices import read_device_class, read_resource_claim, read_slice
-from phalanx.model.devices.allocator import Answer, NodeDevices, allocate
-from phalanx.model.devices.claims import Claim, ClaimSpec, DeviceClass
-from phalanx.model.devices.matching import Matcher
-from phalanx.model.devices.pools import Inventory, Slice
 from phalanx.model.names import NodeName
 from phalanx.model.nodes import Node
+from phalanx.model.supplies.devices import api
+from phalanx.model.supplies.devices.allocator import Answer, NodeDevices, allocate
+from phalanx.model.supplies.devices.claims import Claim, ClaimSpec, DeviceClass
+from phalanx.model.supplies.devices.matching import Matcher
+from phalanx.model.supplies.devices.pools import Inventory, Slice
+from phalanx.model.supplies.devices.read import read_device_class, read_resource_claim, read_slice
 
 DRIVER = "gpu.example.com"
 MATCHER = Matcher()

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from phalanx.model.devices.capacity import Amounts
-from phalanx.model.devices.uses import DeviceUse, share_of
+from phalanx.model.supplies.devices.capacity import Amounts
+from phalanx.model.supplies.devices.uses import DeviceUse, share_of
 
 from tests.model.devices import DRIVER, device
 

@@ -5,15 +5,15 @@ from typing import Any
 import msgspec
 import pytest
 from msgspec import structs
-from phalanx.model.api import devices as api
-from phalanx.model.conversion.devices import read_taint_rule
-from phalanx.model.devices.allocator import nodes_of
-from phalanx.model.devices.claims import AllocatedDevice, devices_in_use
-from phalanx.model.devices.limits import CLAIM_SEARCH_STEPS_MAX
-from phalanx.model.devices.pod_claims import Unresolved, allocate_for_pod, resolve
-from phalanx.model.devices.pools import Binding, Inventory, NodeChoice
 from phalanx.model.named_parts import plain
 from phalanx.model.pods import PodClaim
+from phalanx.model.supplies.devices import api
+from phalanx.model.supplies.devices.allocator import nodes_of
+from phalanx.model.supplies.devices.claims import AllocatedDevice, devices_in_use
+from phalanx.model.supplies.devices.limits import CLAIM_SEARCH_STEPS_MAX
+from phalanx.model.supplies.devices.pod_claims import Unresolved, allocate_for_pod, resolve
+from phalanx.model.supplies.devices.pools import Binding, Inventory, NodeChoice
+from phalanx.model.supplies.devices.read import read_taint_rule
 
 from tests.model.devices import (
     CLASSES,

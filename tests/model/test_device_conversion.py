@@ -7,20 +7,20 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from phalanx.model.api import devices as api
 from phalanx.model.api.kinds import DEVICE_KINDS, KINDS, WATCHED_KINDS
-from phalanx.model.conversion.devices import (
+from phalanx.model.named_parts import plain
+from phalanx.model.supplies.devices import api
+from phalanx.model.supplies.devices.allocator import NodeDevices
+from phalanx.model.supplies.devices.claims import ALL_DEVICES, devices_in_use
+from phalanx.model.supplies.devices.cluster import ClusterDevices
+from phalanx.model.supplies.devices.pod_claims import allocate_for_pod
+from phalanx.model.supplies.devices.pools import Attribute, Inventory
+from phalanx.model.supplies.devices.read import (
     read_claim_spec,
     read_device_class,
     read_resource_claim,
     read_slice,
 )
-from phalanx.model.devices.allocator import NodeDevices
-from phalanx.model.devices.claims import ALL_DEVICES, devices_in_use
-from phalanx.model.devices.cluster import ClusterDevices
-from phalanx.model.devices.pod_claims import allocate_for_pod
-from phalanx.model.devices.pools import Attribute, Inventory
-from phalanx.model.named_parts import plain
 
 from tests.cache.test_arbitrary_objects import structs_of
 from tests.examples import holds

@@ -7,11 +7,16 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from phalanx.model.devices.expressions import EvaluationFailed, Evaluator, Expression, InvalidExpression
-from phalanx.model.devices.limits import CEL_EXPRESSION_CHARACTERS_MAX
-from phalanx.model.devices.matching import Matcher
-from phalanx.model.devices.pools import Attribute, Device
-from phalanx.model.devices.versions import InvalidVersion, version_key
+from phalanx.model.supplies.devices.expressions import (
+    EvaluationFailed,
+    Evaluator,
+    Expression,
+    InvalidExpression,
+)
+from phalanx.model.supplies.devices.limits import CEL_EXPRESSION_CHARACTERS_MAX
+from phalanx.model.supplies.devices.matching import Matcher
+from phalanx.model.supplies.devices.pools import Attribute, Device
+from phalanx.model.supplies.devices.versions import InvalidVersion, version_key
 
 from tests.examples import holds
 from tests.model.devices import DRIVER, claim_of, class_of, device, request, slice_of
@@ -21,7 +26,7 @@ OWN = f'device.attributes["{DRIVER}"]'
 
 def test_the_library_is_imported_with_the_first_expression() -> None:
     code = (
-        "import sys; from phalanx.model.devices.matching import Matcher; m = Matcher(); "
+        "import sys; from phalanx.model.supplies.devices.matching import Matcher; m = Matcher(); "
         "assert 'cel_expr_python' not in sys.modules; assert not m.problem_of('true'); "
         "assert 'cel_expr_python' in sys.modules"
     )

@@ -9,16 +9,16 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from phalanx.model.api import devices as api
-from phalanx.model.conversion.devices import read_consumable
-from phalanx.model.devices.capacity import CannotConsume, as_quantity, consumption
-from phalanx.model.devices.claims import devices_in_use
-from phalanx.model.devices.cluster import ClusterDevices, DeviceState, with_share_ids
-from phalanx.model.devices.joint_slots import FreeDevices, free_for_any, plain_kinds
-from phalanx.model.devices.pools import Slice
-from phalanx.model.devices.slots import SlotCounter, Slots
-from phalanx.model.devices.uses import DeviceUse
 from phalanx.model.resources import billionths
+from phalanx.model.supplies.devices import api
+from phalanx.model.supplies.devices.capacity import CannotConsume, as_quantity, consumption
+from phalanx.model.supplies.devices.claims import devices_in_use
+from phalanx.model.supplies.devices.cluster import ClusterDevices, DeviceState, with_share_ids
+from phalanx.model.supplies.devices.joint_slots import FreeDevices, free_for_any, plain_kinds
+from phalanx.model.supplies.devices.pools import Slice
+from phalanx.model.supplies.devices.read import read_consumable
+from phalanx.model.supplies.devices.slots import SlotCounter, Slots
+from phalanx.model.supplies.devices.uses import DeviceUse
 
 from tests.examples import holds
 from tests.model.devices import (

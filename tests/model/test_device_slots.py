@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
-from phalanx.model.devices import slots
-from phalanx.model.devices.claims import ClaimSpec
-from phalanx.model.devices.pools import Inventory
-from phalanx.model.devices.slots import SlotCounter, Slots
+from phalanx.model.supplies.devices import slots
+from phalanx.model.supplies.devices.claims import ClaimSpec
+from phalanx.model.supplies.devices.pools import Inventory
+from phalanx.model.supplies.devices.slots import SlotCounter, Slots
 
 from tests.examples import holds
 from tests.model.devices import CLASSES, DRIVER, MATCHER, device, node, place, request, slice_of, spec_of

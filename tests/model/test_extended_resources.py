@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 from phalanx.model.api import core
 from phalanx.model.conversion.shapes import read_extended
-from phalanx.model.extended_resources import (
+from phalanx.model.supplies.devices.extended_resources import (
     CLASS_PREFIX,
     SpecialClaim,
     class_of_resources,

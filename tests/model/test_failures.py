@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from phalanx.model.conversion.pods import read_pod
 from phalanx.model.conversion.shapes import ShapeCache
-from phalanx.model.pod_failures import PodFailure
+from phalanx.model.pod_failures import FailedContainer, PodFailure
 from phalanx.model.pods import Pod
 from phalanx_simulator.embedded.apiserver.objects import rfc3339
 
@@ -77,10 +77,12 @@ def test_kinds_of_failure(status: Status, failure: PodFailure) -> None:
     assert failure.is_of_node is (failure in (PodFailure.NODE_LOST, PodFailure.NOT_PREPARED))
 
 
-def test_the_name_of_an_init_container_that_failed() -> None:
+def test_the_container_that_failed() -> None:
     status = {"initContainerStatuses": [*ended(0), {**ended(3)[0], "name": "preflight"}]}
-    assert read({"phase": "Failed", **status}).failed_init == "preflight"
-    assert read({"phase": "Running", **status}).failed_init == ""
+    assert read({"phase": "Failed", **status}).failed == FailedContainer("preflight", 3, is_init=True)
+    assert read({"phase": "Running", **status}).failed is None
+    killed = {"containerStatuses": [{**ended(0)[0], "name": "log"}, {**ended(137)[0], "name": "main"}]}
+    assert str(read({"phase": "Failed", **killed}).failed) == "container main ended with exit code 137"
 
 
 def test_when_a_pod_ended() -> None:

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from phalanx.model.devices.claims import AllocatedDevice, Allocation, Claim
-from phalanx.model.devices.cluster import ClusterDevices, DeviceState, grants
-from phalanx.model.devices.pools import NodeChoice, Slice
-from phalanx.model.devices.shared_claims import Choice, ClaimSet
 from phalanx.model.nodes import Node
+from phalanx.model.supplies.devices.claims import AllocatedDevice, Allocation, Claim
+from phalanx.model.supplies.devices.cluster import ClusterDevices, DeviceState, grants
+from phalanx.model.supplies.devices.pools import NodeChoice, Slice
+from phalanx.model.supplies.devices.shared_claims import Choice, ClaimSet
 
 from tests.model.devices import CLASSES, DRIVER, MATCHER, claim_of, device, node, request, slice_of, spec_of
 

@@ -124,6 +124,17 @@ CASES: Final = (
         summary="Gangs of queue a wait although the queue uses less than its guarantee.",
     ),
     AlertCase(
+        alert="PhalanxGangsDegraded",
+        series={
+            'phalanx_queue_degraded_gangs{{},queue="a"}': "0x10 2x80",
+            'phalanx_queue_degraded_gangs{{},queue="b"}': "1x19 0x80",
+        },
+        silent="14m",
+        fires="16m",
+        labels={"queue": "a"},
+        summary="Gangs of queue a run with fewer members than their minimum: 2.",
+    ),
+    AlertCase(
         alert="PhalanxBindsRefused",
         series={
             'phalanx_binds_total{{},outcome="refused"}': "0x10 1+1x80",

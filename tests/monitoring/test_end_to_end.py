@@ -22,6 +22,7 @@ from tests.monitoring.site import (
     BINDS_FORBIDDEN,
     BINDS_UNAVAILABLE,
     NODES,
+    PODS,
     QUEUES,
     STATUSES_FORBIDDEN,
     TOPOLOGIES,
@@ -134,6 +135,8 @@ async def have_gangs_wait(faults: Faults) -> None:
         await made.prometheus.until_value('phalanx_evictions_total{reason="Preempted"} > 0')
         made.add_gang("large", 100, queue="research")
         await made.prometheus.until_value('phalanx_queue_waiting_gangs{queue="research"} > 0')
+    async with faults.firing("PhalanxGangsDegraded"):
+        made.ask("DELETE", f"{PODS}/train-0")
     made.break_nodes("n11")
     await made.prometheus.until_value("phalanx_node_failure_score > 0")
 

@@ -162,12 +162,16 @@ def test_steps_and_confirmations_are_timed() -> None:
 
 
 def test_figures_of_the_cluster_are_computed_when_the_metrics_are_read() -> None:
-    metrics, figures = Metrics(), [None, ClusterFigures(nodes={"ready": 3}, waiting={("q", "QueueLimit"): 2})]
+    metrics, figures = (
+        Metrics(),
+        [None, ClusterFigures(nodes={"ready": 3}, waiting={("q", "QueueLimit"): 2}, degraded={("q",): 1})],
+    )
     asked = iter(figures)
     metrics.follow_cluster(lambda: next(asked))
     assert b"phalanx_nodes{" not in generate_latest(metrics.registry)
     page = generate_latest(metrics.registry)
     assert b'phalanx_nodes{state="ready"} 3.0' in page
+    assert b'phalanx_queue_degraded_gangs{queue="q"} 1.0' in page
     assert b'phalanx_queue_waiting_gangs{queue="q",reason="QueueLimit"} 2.0' in page
 
 

@@ -7,19 +7,19 @@ import msgspec
 from msgspec import Struct
 from phalanx.kube.claim_documents import reservation
 from phalanx.model.api import core
-from phalanx.model.api.devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
-from phalanx.model.conversion.devices import (
+from phalanx.model.conversion.nodes import read_node
+from phalanx.model.conversion.pods import read_pod_claims
+from phalanx.model.supplies.devices.api import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
+from phalanx.model.supplies.devices.claims import Claim
+from phalanx.model.supplies.devices.cluster import ClusterDevices, DeviceState, grants
+from phalanx.model.supplies.devices.matching import Matcher
+from phalanx.model.supplies.devices.pod_claims import Unresolved
+from phalanx.model.supplies.devices.read import (
     read_device_class,
     read_resource_claim,
     read_slice,
     read_taint_rule,
 )
-from phalanx.model.conversion.nodes import read_node
-from phalanx.model.conversion.pods import read_pod_claims
-from phalanx.model.devices.claims import Claim
-from phalanx.model.devices.cluster import ClusterDevices, DeviceState, grants
-from phalanx.model.devices.matching import Matcher
-from phalanx.model.devices.pod_claims import Unresolved
 
 from tests.oracle.plugins import Answer, Document, Plugins
 

@@ -9,17 +9,17 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from phalanx.model.api import core
-from phalanx.model.api.devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
-from phalanx.model.conversion.devices import (
+from phalanx.model.conversion.nodes import read_node
+from phalanx.model.supplies.devices.api import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
+from phalanx.model.supplies.devices.claims import AllocatedDevice
+from phalanx.model.supplies.devices.cluster import ClusterDevices, DeviceState
+from phalanx.model.supplies.devices.matching import Matcher
+from phalanx.model.supplies.devices.read import (
     read_device_class,
     read_resource_claim,
     read_slice,
     read_taint_rule,
 )
-from phalanx.model.conversion.nodes import read_node
-from phalanx.model.devices.claims import AllocatedDevice
-from phalanx.model.devices.cluster import ClusterDevices, DeviceState
-from phalanx.model.devices.matching import Matcher
 
 from tests.examples import holds
 from tests.oracle.clusters import Case

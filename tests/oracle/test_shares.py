@@ -4,8 +4,8 @@ from typing import Any, Final
 
 import pytest
 from hypothesis import HealthCheck, given
-from phalanx.model.devices.matching import Matcher
 from phalanx.model.resources import billionths
+from phalanx.model.supplies.devices.matching import Matcher
 
 from tests.examples import holds
 from tests.oracle.clusters import Case

@@ -14,7 +14,6 @@ from phalanx.framework.view import SessionView
 from phalanx.limits import CAPACITY_HOLD_MS, PARTIAL_GANG_GRACE_MS
 from phalanx.model.api.pod_groups import Disruption, Recovery, RecoveryMode, Runtime, TopologyRequest
 from phalanx.model.conversion.shapes import shape_of_requests
-from phalanx.model.devices.cluster import ClusterDevices
 from phalanx.model.gangs import Gang, RoleSpec, SubgroupSpec
 from phalanx.model.names import NodeName
 from phalanx.model.nodes import TOPOLOGY_UNKNOWN, Taint, TaintEffect
@@ -30,6 +29,7 @@ from phalanx.model.pods import (
 from phalanx.model.queues import Backfill, Cell, Flavor, Ordering, QueueState
 from phalanx.model.reasons import Category, Evidence, Objection, Reason, Verdict
 from phalanx.model.resources import GPU, PODS
+from phalanx.model.supplies.devices.cluster import ClusterDevices
 from phalanx.rules.budget import Budget
 from phalanx.rules.problem import Rule, RuleWords
 from phalanx_plugins.queue_state import QueueStates

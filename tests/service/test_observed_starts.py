@@ -160,5 +160,6 @@ async def test_a_running_scheduler_measures_starts_waits_and_the_cluster() -> No
     assert 'phalanx_cluster_allocatable{resource="nvidia.com/gpu"} 8.0' in page
     assert 'phalanx_cluster_free{resource="nvidia.com/gpu"} 1.0' in page
     assert 'phalanx_cluster_free_on_empty_nodes{resource="nvidia.com/gpu"} 0.0' in page
+    assert 'phalanx_queue_degraded_gangs{queue="default"} 0.0' in page
     assert f'phalanx_queue_waiting_gangs{{queue="{waits["queue"]}"' in page
     assert 'phalanx_cycle_step_duration_seconds_count{step="allocate"}' in page

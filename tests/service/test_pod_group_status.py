@@ -9,7 +9,9 @@ from phalanx.model.api.native_pod_groups import NativePodGroup
 from phalanx.model.api.pod_groups import RESERVED, Counts, PodGroupSpec, PodGroupStatus, StartStatus
 from phalanx.model.decisions import Certificate, Placement
 from phalanx.model.dialects.native import INITIALLY_SCHEDULED, NATIVE
-from phalanx.model.gangs import Gang
+from phalanx.model.gangs import Gang, RoleSpec
+from phalanx.model.pod_failures import FailedContainer, PodFailure
+from phalanx.model.pods import Controller
 from phalanx.model.reasons import Evidence, ExpectedStart, Reason, Verdict
 from phalanx.service.pod_group_status import (
     GangReport,
@@ -87,10 +89,72 @@ def test_phase(members: tuple[dict[str, object], ...], phase: str) -> None:
     assert status(gang(*members)).phase == phase
 
 
-def test_a_started_gang_that_lost_a_member_stays_running() -> None:
-    before = PodGroupStatus(started_at="2026-09-21T10:00:00Z")
-    now = status(gang(RUNNING, WAITING), before=before)
-    assert (now.phase, now.started_at) == ("Running", "2026-09-21T10:00:00Z")
+STARTED = PodGroupStatus(started_at="2026-09-21T10:00:00Z")
+KILLED = {**FAILED, "failed": FailedContainer("main", 137, "OOMKilled"), "failure": PodFailure.CONTAINER}
+OF_JOB = {"controller": Controller("Job", "train", "job-uid")}
+
+
+@pytest.mark.parametrize(
+    ("members", "text"),
+    [
+        ((RUNNING, WAITING), "1 of 2 members is left; 1 pod is waiting for a node"),
+        ((RUNNING, ASSUMED), "1 of 2 members is left; 1 pod is being bound"),
+        ((RUNNING | OF_JOB,), "1 of 2 members is left; 1 pod is to be created by Job train"),
+        (
+            (RUNNING, DELETING),
+            "1 of 2 members is left; 1 pod is being deleted; 1 pod is to be created",
+        ),
+        (
+            (RUNNING, KILLED, WAITING),
+            (
+                "1 of 2 members is left; pod pod-1 failed: container main ended with exit code 137 "
+                "(OOMKilled); 1 pod is waiting for a node"
+            ),
+        ),
+        ((SUCCEEDED, WAITING), "1 of 2 members is left; 1 pod is waiting for a node"),
+    ],
+)
+def test_a_started_gang_with_fewer_members_than_its_minimum_is_degraded(
+    members: tuple[dict[str, object], ...], text: str
+) -> None:
+    found = status(gang(*members), before=STARTED)
+    assert (found.phase, found.started_at) == ("Degraded", STARTED.started_at)
+    assert (found.reason, found.message) == ("MembersMissing", text)
+    conditions = {each.type: (each.status, each.reason, each.message) for each in found.conditions}
+    assert conditions == {
+        "Scheduled": ("False", "Degraded", text),
+        "Degraded": ("True", "MembersMissing", text),
+    }
+
+
+def test_a_degraded_gang_has_the_verdict_on_its_waiting_members() -> None:
+    found = status(gang(RUNNING, WAITING), GangReport(verdict=REFUSED), before=STARTED)
+    assert (found.phase, found.reason, found.message) == ("Degraded", REFUSED.reason, REFUSED.message)
+    [scheduled, degraded] = found.conditions
+    assert (scheduled.status, scheduled.reason) == ("False", REFUSED.reason)
+    assert degraded.message.startswith("1 of 2 members is left")
+
+
+def test_a_role_may_lack_members_while_there_are_enough_in_all() -> None:
+    roles = (RoleSpec("ps", 1, 1), RoleSpec("worker", 1, 1))
+    one = msgspec.structs.replace(
+        gang(RUNNING | {"role": "worker"}, RUNNING | {"role": "worker"}), roles=roles
+    )
+    assert status(one, before=STARTED).message == "missing members: 1 of ps"
+
+
+def test_a_started_gang_with_its_minimum_is_running() -> None:
+    assert status(gang(RUNNING, RUNNING, FAILED, WAITING), before=STARTED).phase == "Running"
+    assert status(gang(SUCCEEDED, RUNNING), before=STARTED).phase == "Running"
+
+
+def test_members_that_have_succeeded_and_are_gone_are_not_missing() -> None:
+    assert status(gang(SUCCEEDED, RUNNING, min_member=4), before=STARTED).phase == "Running"
+
+
+def test_five_failed_members_are_three_names_and_a_number() -> None:
+    text = status(gang(RUNNING, *[FAILED] * 5, min_member=6), before=STARTED).message or ""
+    assert text.endswith("pod pod-3 failed; 2 more pods failed; 5 pods are to be created")
 
 
 def test_a_gang_whose_pods_are_being_evicted_is_releasing() -> None:
@@ -123,7 +187,7 @@ def test_a_gang_that_lost_a_member_before_the_first_status_write_has_started() -
     """Otherwise the next leader would treat it as never started, and release it."""
     lost = msgspec.structs.replace(gang(RUNNING, DELETING), started=True)
     assert status(lost).started_at == NOW
-    assert status(lost).phase == "Running"
+    assert status(lost).phase == "Degraded"
 
 
 def test_started_at_is_set_when_enough_members_are_bound_in_the_api() -> None:
@@ -216,8 +280,9 @@ def test_an_expired_reservation_is_shown_until_all_members_are_bound() -> None:
     ended = msgspec.structs.replace(REFUSED, reason=Reason.RESERVATION_EXPIRED)
     reserving = msgspec.structs.replace(gang(RUNNING), spec=RESERVING)
     report = status(reserving, GangReport(verdict=ended))
-    [condition] = report.conditions
-    assert (report.reason, report.message, condition.status) == ("ReservationExpired", ended.message, "True")
+    condition = report.conditions[0]
+    assert (report.reason, report.message, condition.status) == ("ReservationExpired", ended.message, "False")
+    assert report.phase == "Degraded"
     assert condition.message.startswith(ended.message)
     assert status(reserving, GangReport(verdict=REFUSED)).reason is None
     assert status(gang(RUNNING, RUNNING), GangReport(verdict=ended)).reason is None

@@ -146,7 +146,7 @@ def lose(world: World, node: str) -> None:
     world.overwrite_status(f"/api/v1/nodes/{node}", conditions=conditions)
 
 
-async def test_a_member_on_a_lost_node_is_replaced_and_its_gang_keeps_running() -> None:
+async def test_a_member_on_a_lost_node_is_replaced_and_its_gang_is_degraded_until_then() -> None:
     async with running() as world:
         add_node(world, "n1", 1)
         add_node(world, "n2", 1)
@@ -160,7 +160,7 @@ async def test_a_member_on_a_lost_node_is_replaced_and_its_gang_keeps_running() 
         assert target["reason"] == "MemberReplaced"
         assert f"the loss of node n2 of member {lost}" in target["message"]
         await world.until(lambda: status(world, "train")["counts"]["bound"] == 1)
-        assert status(world, "train")["phase"] == "Running"
+        assert status(world, "train")["phase"] == "Degraded"
 
 
 async def test_a_node_that_is_healthy_again_is_used() -> None:

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 from msgspec import structs
-from phalanx.model.devices.cluster import NO_DEVICES
 from phalanx.model.names import NodeName
 from phalanx.model.nodes import Node, NodeState
 from phalanx.model.snapshot import Snapshot
+from phalanx.model.supplies.devices.cluster import NO_DEVICES
 from phalanx_simulator.embedded.controllers.resource_claims import CLAIMS, serve
 from phalanx_simulator.embedded.manifests import node, pod
 from phalanx_simulator.embedded.pod_claims import EXTENDED

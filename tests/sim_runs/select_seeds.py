@@ -4,7 +4,8 @@ Plays the candidates with all checks, and selects seeds by weighted set multicov
 reached `--repeats` times, or by every candidate that reaches it, and the CPU seconds are minimal. Writes
 `seeds.json`. With `--store FILE` each candidate is written to the file as soon as it was played, and those
 that are there are not played again: delete the file when the scheduler or the simulator has changed. Takes
-about twenty-five CPU minutes for 200 seeds and 100 storms.
+about twenty-five CPU minutes for 200 seeds and 100 storms. With `--until-reached` the seeds selected now are
+played first, and the others only until all points of `seeds.json` are reached: some minutes.
 """
 
 import argparse
@@ -12,7 +13,7 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from msgspec import Struct
 from ortools.sat.python import cp_model
 from phalanx.observe.logs import configure_logs
 
-from tests.sim_runs.seeds import PATH, STORMS, Selection, points_of, run
+from tests.sim_runs.seeds import PATH, STORMS, Selection, points_of, run, selection
 
 SOLVER_S = 120.0
 """Seconds for the selection; it takes a few."""
@@ -80,16 +81,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--repeats", type=int, default=1, help="seeds that reach each point")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--store", type=Path, help="file with candidates that were played")
+    parser.add_argument("--until-reached", action="store_true", help="stop when all known points are reached")
     asked = parser.parse_args(arguments)
     known = {each.seed: each for each in stored(asked.store)}
     wanted = (*range(asked.candidates), *range(STORMS, STORMS + asked.storms))
-    missing = [seed for seed in wanted if seed not in known]
+    sought = frozenset(selection().points) if asked.until_reached else None
     with ProcessPoolExecutor(asked.jobs) as pool:
-        for played in pool.map(_play, missing):
-            known[played.seed] = played
-            store(asked.store, played)
+        for batch in batches(wanted, 2 * asked.jobs):
+            if sought is not None and points_reached(known.values()) >= sought:
+                break
+            for played in pool.map(_play, [seed for seed in batch if seed not in known]):
+                known[played.seed] = played
+                store(asked.store, played)
     write(selection_of([known[seed] for seed in sorted(known)], asked.repeats))
     return 0
+
+
+def batches(wanted: Sequence[int], size: int) -> Iterator[Sequence[int]]:
+    """The seeds selected now first, in one batch; then the others, alternating seeds and storms."""
+    now = selection().seeds
+    yield now
+    rest = sorted((seed for seed in wanted if seed not in now), key=lambda seed: (seed % STORMS, seed))
+    for first in range(0, len(rest), size):
+        yield tuple(rest[first : first + size])
+
+
+def points_reached(candidates: Iterable[Played]) -> frozenset[str]:
+    """The points that these candidates reach."""
+    return frozenset(point for played in candidates for point in played.points)
 
 
 def stored(path: Path | None) -> Iterator[Played]:

@@ -119,10 +119,10 @@ def _blame(gang: Gang, pod: Pod, session: Session) -> Iterable[_Blame]:
 
 def _failed_preflight(gang: Gang, pod: Pod, session: Session) -> bool:
     """Whether an init container failed that the configuration or the queue of the gang names."""
-    if pod.failure is not PodFailure.INIT_CONTAINER:
+    if pod.failure is not PodFailure.INIT_CONTAINER or pod.failed is None:
         return False
     of_queue = preflight_containers(session.queues.path(gang.queue))
-    return pod.failed_init in (*session.config.tolerance.preflight_containers, *of_queue)
+    return pod.failed.name in (*session.config.tolerance.preflight_containers, *of_queue)
 
 
 def _workload(gang: Gang, pod: Pod) -> str:

@@ -34,7 +34,6 @@ from phalanx.model.api.kinds import kind_name
 from phalanx.model.conversion.pod_groups import owner_of, workload_of
 from phalanx.model.conversion.workload_members import Workload
 from phalanx.model.decisions import Bind, GiveBack
-from phalanx.model.devices.claims import AwaitedClaim
 from phalanx.model.dialects.known import WITH_OBJECTS
 from phalanx.model.dialects.queues import QUEUE_DIALECTS, QueueDialect, QueueDialectName
 from phalanx.model.gangs import Gang
@@ -46,6 +45,7 @@ from phalanx.model.reasons import Objection
 from phalanx.model.resources import Resources
 from phalanx.model.snapshot import Snapshot
 from phalanx.model.spread_defaults import DefaultConstraint
+from phalanx.model.supplies.devices.claims import AwaitedClaim
 from phalanx.model.supplies.known import is_chosen_by_kubelet, pod_usage
 from phalanx.model.supplies.volumes.published import UnboundClaim
 from phalanx.model.workloads.known import KNOWN, WorkloadKinds

@@ -12,9 +12,9 @@ from msgspec.msgpack import Encoder
 from msgspec.structs import replace
 
 from phalanx.cache.table import Key
-from phalanx.model.devices.claims import Claim
 from phalanx.model.names import PodUid
 from phalanx.model.pods import Pod, PodClaim
+from phalanx.model.supplies.devices.claims import Claim
 
 _STATE_BYTES: Final = 8
 _encode: Final = Encoder(order="sorted").encode

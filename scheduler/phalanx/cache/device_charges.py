@@ -10,10 +10,10 @@ from typing import Final
 from msgspec import Struct
 
 from phalanx.cache.table import Key
-from phalanx.model.devices.charges import charge_of, charges_of_names, most_of
-from phalanx.model.devices.claims import Claim, DeviceClass
 from phalanx.model.names import PodUid
 from phalanx.model.pods import ClaimCharge, Pod
+from phalanx.model.supplies.devices.charges import charge_of, charges_of_names, most_of
+from phalanx.model.supplies.devices.claims import Claim, DeviceClass
 
 
 class _Placed(Struct, frozen=True):

@@ -9,9 +9,9 @@ from typing import Any
 
 from phalanx.cache.leftover_claims import holders
 from phalanx.cache.table import Key
-from phalanx.model.devices.claims import Claim, devices_in_use
-from phalanx.model.devices.pools import Device, DeviceId, PoolId, Slice, TaintRule, with_taints
-from phalanx.model.devices.uses import DeviceUse, devices_used
+from phalanx.model.supplies.devices.claims import Claim, devices_in_use
+from phalanx.model.supplies.devices.pools import Device, DeviceId, PoolId, Slice, TaintRule, with_taints
+from phalanx.model.supplies.devices.uses import DeviceUse, devices_used
 
 _Devices = Mapping[DeviceId, Device]
 

@@ -19,21 +19,21 @@ from phalanx.cache.grant_check import GrantCheck
 from phalanx.cache.leftover_claims import holders, is_unready, leftover_claims
 from phalanx.cache.special_claims import SpecialClaims
 from phalanx.cache.table import Key, ObjectStore, Table, VersionedTable
-from phalanx.model.api import devices
 from phalanx.model.api.kinds import DEVICE_KINDS
-from phalanx.model.conversion.devices import (
+from phalanx.model.decisions import GiveBack
+from phalanx.model.names import PodUid
+from phalanx.model.nodes import Node
+from phalanx.model.pods import Pod, PodClaim
+from phalanx.model.supplies.devices import api as devices
+from phalanx.model.supplies.devices.claims import Allocation, AwaitedClaim, Claim, ClaimGrant, DeviceClass
+from phalanx.model.supplies.devices.cluster import ClusterDevices
+from phalanx.model.supplies.devices.pools import Slice, TaintRule
+from phalanx.model.supplies.devices.read import (
     read_device_class,
     read_resource_claim,
     read_slice,
     read_taint_rule,
 )
-from phalanx.model.decisions import GiveBack
-from phalanx.model.devices.claims import Allocation, AwaitedClaim, Claim, ClaimGrant, DeviceClass
-from phalanx.model.devices.cluster import ClusterDevices
-from phalanx.model.devices.pools import Slice, TaintRule
-from phalanx.model.names import PodUid
-from phalanx.model.nodes import Node
-from phalanx.model.pods import Pod, PodClaim
 
 
 class _Assumed(Struct, frozen=True):

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
-from phalanx.model.devices.claims import ClaimGrant
 from phalanx.model.events import ApiEvent, Applied, Deleted, NotListed, Relisted
 from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.pods import BindBackoff, Device
 from phalanx.model.records import GangRecord
+from phalanx.model.supplies.devices.claims import ClaimGrant
 
 __all__ = [
     "NOTHING",

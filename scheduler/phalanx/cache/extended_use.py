@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 
 from msgspec.structs import replace
 
-from phalanx.model.devices.claims import DeviceClass
-from phalanx.model.devices.special_claims import extended_resources
-from phalanx.model.extended_resources import CLASS_PREFIX, SPECIAL_CLAIM
 from phalanx.model.names import PodUid
 from phalanx.model.pods import Pod, PodClaim
+from phalanx.model.supplies.devices.claims import DeviceClass
+from phalanx.model.supplies.devices.extended_resources import CLASS_PREFIX, SPECIAL_CLAIM
+from phalanx.model.supplies.devices.special_claims import extended_resources
 
 _ENTRY = PodClaim(SPECIAL_CLAIM, "", is_own=True, is_special=True)
 

@@ -6,7 +6,8 @@ from typing import Final
 from phalanx.cache.device_users import ClaimUsers, PublishedDevices
 from phalanx.cache.table import Key
 from phalanx.model import named_parts
-from phalanx.model.devices.claims import (
+from phalanx.model.nodes import Node
+from phalanx.model.supplies.devices.claims import (
     AllocatedDevice,
     Allocation,
     AwaitedClaim,
@@ -15,10 +16,9 @@ from phalanx.model.devices.claims import (
     Request,
     devices_in_use,
 )
-from phalanx.model.devices.pools import DeviceId
-from phalanx.model.devices.shares import is_within
-from phalanx.model.devices.uses import DeviceUse, device_of
-from phalanx.model.nodes import Node
+from phalanx.model.supplies.devices.pools import DeviceId
+from phalanx.model.supplies.devices.shares import is_within
+from phalanx.model.supplies.devices.uses import DeviceUse, device_of
 
 _UNSEEN: Final = "its allocation is not known to be written yet"
 

@@ -7,10 +7,10 @@ the last one would have.
 from collections.abc import Callable, Iterable
 
 from phalanx.model.decisions import GiveBack
-from phalanx.model.devices.claims import Claim, ClaimGrant
-from phalanx.model.devices.pod_claims import own_claims
 from phalanx.model.names import PodUid
 from phalanx.model.pods import Pod
+from phalanx.model.supplies.devices.claims import Claim, ClaimGrant
+from phalanx.model.supplies.devices.pod_claims import own_claims
 
 
 def leftover_claims(

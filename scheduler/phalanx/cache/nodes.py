@@ -19,10 +19,10 @@ from phalanx.model.api.node_topologies import NodeResourceTopology
 from phalanx.model.api.volcano import HyperNode as ApiHyperNode
 from phalanx.model.conversion.hyper_nodes import HyperNode, HyperNodeTree, read_hyper_node
 from phalanx.model.conversion.nodes import read_node
-from phalanx.model.extended_resources import is_extended
 from phalanx.model.names import NodeName
 from phalanx.model.nodes import READY, Amounts, Node, NodeState, Taint, TaintEffect
 from phalanx.model.resources import Resources, subtract
+from phalanx.model.supplies.devices.extended_resources import is_extended
 from phalanx.model.supplies.numa.read import NumaReport, read_zones
 
 _encode: Final = Encoder().encode

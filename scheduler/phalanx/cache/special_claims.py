@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from phalanx.cache.table import Key
-from phalanx.model.devices.claims import Claim, ClaimGrant, special_uid
-from phalanx.model.devices.special_claims import spec_of
 from phalanx.model.names import PodUid
+from phalanx.model.supplies.devices.claims import Claim, ClaimGrant, special_uid
+from phalanx.model.supplies.devices.special_claims import spec_of
 
 _NO_KEY = ("", "")
 

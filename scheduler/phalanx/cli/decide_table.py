@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from rich.console import Console
 from rich.markup import escape
@@ -11,6 +12,9 @@ from phalanx.limits import SHOWN_NODES
 from phalanx.model.decisions import Certificate, CycleResult, Placement
 from phalanx.model.reasons import Verdict
 from phalanx.model.texts import printable
+
+_WIDE: Final = 100
+"""Columns of the screen from which on a verdict has four columns."""
 
 
 def show(results: Sequence[CycleResult], *, ignored: Counter[str]) -> None:
@@ -25,7 +29,7 @@ def show(results: Sequence[CycleResult], *, ignored: Counter[str]) -> None:
         rows = ((f"{evict.namespace}/{evict.name}", evict.reason, evict.beneficiary) for evict in evictions)
         console.print("[bold]Evicted[/bold]", _table(("Pod", "Reason", "For"), rows), sep="\n")
     if verdicts:
-        console.print("[bold]Waiting[/bold]", _waiting(verdicts), sep="\n")
+        console.print("[bold]Waiting[/bold]", _waiting(verdicts, console.width), sep="\n")
     if not (placements or evictions or verdicts):
         console.print("Nothing to decide: no waiting pod has the name of this scheduler.")
     for scheduler, count in sorted(ignored.items()):
@@ -87,9 +91,16 @@ def _term(term: str) -> str:
     return labels.get(kind, kind)
 
 
-def _waiting(verdicts: Iterable[Verdict]) -> Table:
-    rows = ((item.group, item.reason.value, item.message, item.next_step) for item in verdicts)
-    return _table(("Group", "Reason", "Message", "Next step"), rows)
+def _waiting(verdicts: Iterable[Verdict], width: int) -> Table:
+    """On a narrow screen the next step stands below the message, and a reason is never broken."""
+    if width >= _WIDE:
+        rows = ((item.group, item.reason.value, item.message, item.next_step) for item in verdicts)
+        return _table(("Group", "Reason", "Message", "Next step"), rows)
+    narrow = (
+        (f"{item.group}\n{item.reason.value}", "\n".join(filter(None, (item.message, item.next_step))))
+        for item in verdicts
+    )
+    return _table(("Group and reason", "Message and next step"), narrow)
 
 
 def _table(columns: Iterable[str], rows: Iterable[Sequence[str]]) -> Table:
@@ -97,5 +108,5 @@ def _table(columns: Iterable[str], rows: Iterable[Sequence[str]]) -> Table:
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows:
-        table.add_row(*(escape(printable(cell)) for cell in row))
+        table.add_row(*("\n".join(escape(printable(part)) for part in cell.split("\n")) for cell in row))
     return table

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable
 from msgspec.structs import replace
 
 from phalanx.model.api.core import Pod
-from phalanx.model.api.devices import ConsumerReference, ResourceClaim, ResourceClaimStatus
 from phalanx.model.names import PodUid
 from phalanx.model.pods import PodPhase
+from phalanx.model.supplies.devices.api import ConsumerReference, ResourceClaim, ResourceClaimStatus
 
 _ENDED = (PodPhase.SUCCEEDED, PodPhase.FAILED)
 

@@ -17,7 +17,6 @@ from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.retry import FRESH_VICTIMS_MS
 from phalanx.limits import DECIDE_CYCLES_MAX
 from phalanx.model.api.core import Pod
-from phalanx.model.api.devices import ResourceClaim
 from phalanx.model.api.kinds import DEVICE_KINDS
 from phalanx.model.api.meta import KubeObject
 from phalanx.model.api.values import utc
@@ -27,6 +26,7 @@ from phalanx.model.memory import Memory
 from phalanx.model.names import NodeName, PodUid
 from phalanx.model.pods import PodPhase
 from phalanx.model.snapshot import Snapshot
+from phalanx.model.supplies.devices.api import ResourceClaim
 
 _DECIDE_STEP_MIN_MS: Final = 1000
 """Milliseconds that the clock of `phalanx decide` goes on at least: 30 steps in the longest default wait."""

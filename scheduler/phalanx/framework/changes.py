@@ -5,14 +5,14 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from phalanx.framework.device_grants import DeviceChanges
 from phalanx.framework.states import GangState, PodState
 from phalanx.model.decisions import Evict, Placement
-from phalanx.model.devices.uses import DeviceUse
 from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId, NodeName, PodUid, QueueName
 from phalanx.model.pods import Pod
 from phalanx.model.resources import Resources
+from phalanx.model.supplies.devices.session.grants import DeviceChanges
+from phalanx.model.supplies.devices.uses import DeviceUse
 from phalanx.model.supplies.supply import NO_PARTS, Parts
 
 

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Iterator
 
 from phalanx.framework.changes import CapacityHold
-from phalanx.framework.device_grants import Granting, Places
-from phalanx.framework.session_devices import SessionDevices
-from phalanx.model.devices.uses import DeviceUse
 from phalanx.model.names import NodeName
 from phalanx.model.pods import Assignments
+from phalanx.model.supplies.devices.session.grants import Granting, Places
+from phalanx.model.supplies.devices.session.session_devices import SessionDevices
+from phalanx.model.supplies.devices.uses import DeviceUse
 
 
 def granted_to_lost(devices: SessionDevices, assignments: Assignments) -> Iterator[Granting]:

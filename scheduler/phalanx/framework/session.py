@@ -33,7 +33,6 @@ from phalanx.framework.registry import load_plugins, prices_usage
 from phalanx.framework.run_times import RunTimeForecast
 from phalanx.framework.running_sums import RunningSums
 from phalanx.framework.session_cache import SessionCache
-from phalanx.framework.session_devices import SessionDevices
 from phalanx.framework.statement import Statement
 from phalanx.framework.states import GangState, PodState, check_gang_transition, first_state
 from phalanx.model.charges import total_charges
@@ -47,6 +46,7 @@ from phalanx.model.queues import PastUsage
 from phalanx.model.reasons import Evidence, Objection, Verdict
 from phalanx.model.resources import NONE, Resources, add, fits, how_many_fit, largest, subtract
 from phalanx.model.snapshot import DisruptionBudget, Snapshot
+from phalanx.model.supplies.devices.session.session_devices import SessionDevices
 from phalanx.model.supplies.known import joined, offered_amounts
 from phalanx.model.supplies.supply import Projection, SessionSupply
 from phalanx.rules.problem import Rule

@@ -7,7 +7,6 @@ and never modified, so overlapping sessions may be slower but not wrong.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from phalanx.framework.config import SchedulerConfig
-from phalanx.framework.device_cache import DeviceCache
 from phalanx.framework.nodes.affinity import AffinityCache
 from phalanx.framework.nodes.node_facts import FaultCheck, NodeFacts
 from phalanx.framework.overriders import Overriders
@@ -16,6 +15,7 @@ from phalanx.framework.running_sums import RunningSums
 from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId, NodeName
 from phalanx.model.nodes import NodeState
+from phalanx.model.supplies.devices.session.cache import DeviceCache
 
 Complete = Mapping[GangId, Gang]
 """Gangs that have all their members on healthy nodes."""

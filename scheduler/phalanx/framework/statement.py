@@ -10,23 +10,23 @@ from typing import Any, Final, Protocol, Self
 
 from phalanx.framework.changes import CapacityHold, Changes
 from phalanx.framework.charges import loads_with_devices, without_marked
-from phalanx.framework.device_grants import Granted, Granting
 from phalanx.framework.lost_devices import granted_to_lost, held_by
 from phalanx.framework.nodes.affinity import AffinityIndex
 from phalanx.framework.nodes.node_facts import NodeFacts
 from phalanx.framework.queues.ledger import Account, Ledger
-from phalanx.framework.session_devices import NONE_TAKEN, SessionDevices
-from phalanx.framework.shared_choices import EVERYWHERE
 from phalanx.framework.states import GangState, PodState, check_gang_transition, check_pod_transition
 from phalanx.model import named_parts
 from phalanx.model.charges import have_charges, total_charges, total_requests
 from phalanx.model.decisions import Bind, Certificate, Evict, EvictionReason, Placement
-from phalanx.model.devices.uses import DeviceUse
 from phalanx.model.gangs import Gang
 from phalanx.model.names import NodeName, PodUid, QueueName
 from phalanx.model.nodes import NodeState
 from phalanx.model.pods import Assignments, Device, Pod
 from phalanx.model.resources import NONE, Resources, add, scale, subtract
+from phalanx.model.supplies.devices.session.grants import Granted, Granting
+from phalanx.model.supplies.devices.session.session_devices import NONE_TAKEN, SessionDevices
+from phalanx.model.supplies.devices.session.shared_choices import EVERYWHERE
+from phalanx.model.supplies.devices.uses import DeviceUse
 from phalanx.model.supplies.known import offered_of, total_usage
 from phalanx.model.supplies.supply import NO_PARTS, Parts, PartsLacking, SessionSupply, SupplyLacking
 

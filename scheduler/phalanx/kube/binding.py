@@ -11,12 +11,12 @@ from msgspec import Struct
 
 from phalanx.kube.errors import ApiError
 from phalanx.model.api.core import Pod
-from phalanx.model.api.devices import ResourceClaim
 from phalanx.model.conversion.records import written_record
 from phalanx.model.decisions import Bind, Placement
-from phalanx.model.devices.claims import AwaitedClaim
 from phalanx.model.named_parts import plain
 from phalanx.model.names import PodUid
+from phalanx.model.supplies.devices.api import ResourceClaim
+from phalanx.model.supplies.devices.claims import AwaitedClaim
 from phalanx.model.supplies.volumes.published import UnboundClaim
 
 _encode: Final = msgspec.json.Encoder().encode

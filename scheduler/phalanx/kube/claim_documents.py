@@ -7,11 +7,11 @@ devices and the nodes.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from phalanx.model.devices.capacity import as_quantity
-from phalanx.model.devices.claims import AllocatedDevice, Allocation, ClaimGrant
-from phalanx.model.devices.limits import CLAIM_CONSUMERS_MAX
-from phalanx.model.devices.pools import NodeChoice
-from phalanx.model.extended_resources import ANNOTATION, name_prefix
+from phalanx.model.supplies.devices.capacity import as_quantity
+from phalanx.model.supplies.devices.claims import AllocatedDevice, Allocation, ClaimGrant
+from phalanx.model.supplies.devices.extended_resources import ANNOTATION, name_prefix
+from phalanx.model.supplies.devices.limits import CLAIM_CONSUMERS_MAX
+from phalanx.model.supplies.devices.pools import NodeChoice
 
 Document = dict[str, Any]
 

@@ -27,11 +27,11 @@ from phalanx.kube.client import Patch
 from phalanx.kube.decode import decoder_of
 from phalanx.kube.errors import Conflict, Invalid, NotFound
 from phalanx.kube.writing import WriteContext
-from phalanx.model.api.devices import ResourceClaim
 from phalanx.model.api.kinds import KINDS
 from phalanx.model.decisions import Bind, GiveBack
-from phalanx.model.devices.claims import ClaimGrant
 from phalanx.model.names import PodUid
+from phalanx.model.supplies.devices.api import ResourceClaim
+from phalanx.model.supplies.devices.claims import ClaimGrant
 
 _encode: Final = msgspec.json.Encoder().encode
 _decode: Final = decoder_of(Document)

@@ -7,8 +7,8 @@ from phalanx.kube.claim_documents import ClaimLost
 from phalanx.kube.claim_writer import ClaimWriter
 from phalanx.kube.flow_control import RateLimiter
 from phalanx.model.decisions import Bind, GiveBack, Placement
-from phalanx.model.devices.claims import ClaimGrant
 from phalanx.model.names import PodUid
+from phalanx.model.supplies.devices.claims import ClaimGrant
 
 
 class GangClaims:

@@ -8,13 +8,13 @@ from enum import StrEnum
 
 from msgspec import Struct, structs
 
-from phalanx.model.devices.claims import ClaimGrant
 from phalanx.model.memory import Memory, MovePlan
 from phalanx.model.names import ANNOTATION_CHARGED_QUEUE, NO_QUEUE, GangId, NodeName, PodUid, QueueName
 from phalanx.model.pods import Device
 from phalanx.model.queues import PastUsage
 from phalanx.model.reasons import Objection, Verdict
 from phalanx.model.records import GangRecord
+from phalanx.model.supplies.devices.claims import ClaimGrant
 from phalanx.model.supplies.gpu_shares.devices import device_annotations
 
 

@@ -18,12 +18,12 @@ from phalanx.model.api.pod_groups import (
     Runtime,
     TopologyRequest,
 )
-from phalanx.model.devices.claims import ClaimSpec
-from phalanx.model.extended_resources import ExtendedRequests
 from phalanx.model.names import API_GROUP, GangId, NodeName, PodUid, QueueName, ShapeKey
 from phalanx.model.pods import ClaimCharge, Pod, PodPhase, PodShape, without_affinity_state
 from phalanx.model.reasons import Objection, Reason
 from phalanx.model.records import GangRecord, RecordKind, record_kinds
+from phalanx.model.supplies.devices.claims import ClaimSpec
+from phalanx.model.supplies.devices.extended_resources import ExtendedRequests
 
 QueuePlace = tuple[int, int, str, str, GangId]
 """The usual place of a gang in its queue: by priority, the highest first, then by the time in line."""

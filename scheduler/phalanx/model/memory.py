@@ -9,7 +9,6 @@ from typing import Final
 
 from msgspec import Struct
 
-from phalanx.model.devices.uses import DeviceUse
 from phalanx.model.gangs import Gang, MemberCount, QueuePlace
 from phalanx.model.names import NO_QUEUE, GangId, NodeName, PodUid, QueueName, ShapeKey
 from phalanx.model.pods import AffinityTerms
@@ -17,6 +16,7 @@ from phalanx.model.queues import PastUsage
 from phalanx.model.reasons import Evidence, Verdict
 from phalanx.model.records import GangRecord, RecordKind
 from phalanx.model.resources import NONE, Resources
+from phalanx.model.supplies.devices.uses import DeviceUse
 
 
 class ExpectedPod(Struct, frozen=True):

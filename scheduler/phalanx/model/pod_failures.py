@@ -2,6 +2,22 @@
 
 from enum import StrEnum
 
+from msgspec import Struct
+
+
+class FailedContainer(Struct, frozen=True, gc=False):
+    """The first container of a failed pod that ended with an error."""
+
+    name: str
+    exit_code: int
+    reason: str = ""
+    """What the kubelet says of it, such as OOMKilled."""
+    is_init: bool = False
+
+    def __str__(self) -> str:
+        cause = f" ({self.reason})" if self.reason not in ("", "Error") else ""
+        return f"container {self.name} ended with exit code {self.exit_code}{cause}"
+
 
 class PodFailure(StrEnum):
     """Why a pod failed. docs/faults.md has a table of the causes."""

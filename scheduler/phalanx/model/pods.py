@@ -6,11 +6,11 @@ from typing import Final
 
 from msgspec import Struct, field, structs
 
-from phalanx.model.extended_resources import ExtendedRequests
 from phalanx.model.names import API_GROUP, NodeName, PodUid, ShapeKey
-from phalanx.model.pod_failures import PodFailure
+from phalanx.model.pod_failures import FailedContainer, PodFailure
 from phalanx.model.reasons import Objection
 from phalanx.model.resources import Resources
+from phalanx.model.supplies.devices.extended_resources import ExtendedRequests
 
 
 class PodPhase(StrEnum):
@@ -397,8 +397,8 @@ class Pod(Struct, frozen=True, gc=False):
     nominated: NodeName | None = None
     """The node that its scheduler expects it to get."""
     failure: PodFailure | None = None
-    failed_init: str = ""
-    """The init container that failed."""
+    failed: FailedContainer | None = None
+    """The container that failed, if the pod failed and its kubelet says which."""
     disruption: str = ""
     """Reason of a true DisruptionTarget condition: the pod is to be deleted."""
     disrupted: int = 0

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from phalanx.model.devices.cluster import NO_DEVICES, ClusterDevices
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import Memory
 from phalanx.model.names import GangId, NodeName, QueueName
@@ -14,6 +13,7 @@ from phalanx.model.queues import Queue
 from phalanx.model.records import GangRecord
 from phalanx.model.resources import Resources
 from phalanx.model.selectors import labels_match
+from phalanx.model.supplies.devices.cluster import NO_DEVICES, ClusterDevices
 from phalanx.model.supplies.volumes.published import ClaimUser, NodeDrivers, StaticVolume, StorageCapacity
 
 

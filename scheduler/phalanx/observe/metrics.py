@@ -258,6 +258,11 @@ class Metrics:
             "queue",
             "reason",
         )
+        self._degraded = self._new_gauge(
+            "phalanx_queue_degraded_gangs",
+            "Gangs that have started and have fewer members than their minimum, by their queue.",
+            "queue",
+        )
 
     def follow_cluster(self, figures: Callable[[], ClusterFigures | None]) -> None:
         """Ask for these figures whenever the metrics are read; None leaves them out."""
@@ -270,6 +275,7 @@ class Metrics:
         self._show(self._free, _labelled(figures.free))
         self._show(self._free_whole, _labelled(figures.free_on_empty_nodes))
         self._show(self._waiting, figures.waiting)
+        self._show(self._degraded, figures.degraded)
 
     # --- writes --------------------------------------------------------------------------------------------
 

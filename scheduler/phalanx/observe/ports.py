@@ -127,6 +127,8 @@ class ClusterFigures(Struct, frozen=True):
     """The part of it on nodes of which the whole amount is free."""
     waiting: Mapping[tuple[str, ...], int] = {}
     """Gangs by queue and reason."""
+    degraded: Mapping[tuple[str, ...], int] = {}
+    """Gangs by queue that have started and have fewer members than their minimum."""
 
 
 class CycleReports(Protocol):

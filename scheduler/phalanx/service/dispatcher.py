@@ -18,11 +18,11 @@ from phalanx.kube.binding import (
     PodGroupRef,
 )
 from phalanx.kube.evictor import Evictor
-from phalanx.model.api.devices import ResourceClaim
 from phalanx.model.decisions import Bind, CycleResult, Evict, Placement
 from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId, NodeName
 from phalanx.model.pods import BindBackoff
+from phalanx.model.supplies.devices.api import ResourceClaim
 from phalanx.service.bind_confirmations import BindConfirmations
 from phalanx.service.cluster_state import ClusterState
 from phalanx.service.gang_records import GangRecords, has_own_status

@@ -16,18 +16,19 @@ from phalanx.model.api.pod_groups import (
     PodGroupStatus,
     StartStatus,
 )
-from phalanx.model.conversion.conditions import FIELDS_IGNORED, PREEMPTED, RUN_TIME_EXCEEDED
+from phalanx.model.conversion.conditions import DEGRADED, FIELDS_IGNORED, PREEMPTED, RUN_TIME_EXCEEDED
 from phalanx.model.decisions import Placement
 from phalanx.model.dialects.dialect import ReportedGang
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import LetIn
 from phalanx.model.pods import Pod, PodPhase
 from phalanx.model.reasons import NODES, Reason, Verdict
+from phalanx.service.degraded import is_degraded, what_it_lacks
 
 _PENDING: Final = "Pending"
 
 SCHEDULED: Final = "Scheduled"
-"""The condition that is True once minMember pods are bound."""
+"""The condition that is True while minMember pods are bound or have succeeded."""
 
 
 class GangReport(Struct, frozen=True):
@@ -55,19 +56,22 @@ def status_of(gang: Gang, report: GangReport, *, before: PodGroupStatus, now_ms:
     started_at = None if gang.starts_over else before.started_at
     if started_at is None and (gang.started or gang.reaches_minimum):
         started_at = format_time(now_ms)
-    phase = _phase(gang, counts, started=started_at is not None, releasing=report.releasing)
     verdict = report.verdict if counts.pending or _lacks_reserved(gang, report.verdict) else None
+    started = started_at is not None
+    phase = _phase(gang, counts, verdict, started=started, releasing=report.releasing)
+    lacks = what_it_lacks(gang) if phase == DEGRADED else ""
     return PodGroupStatus(
         phase=phase,
         counts=counts,
         conditions=(
-            _scheduled(gang, phase, verdict, started=started_at is not None, now_ms=now_ms),
+            _scheduled(gang, phase, verdict, lacks, started=started, now_ms=now_ms),
+            *_degraded(lacks, now_ms),
             *_fields_ignored(gang, now_ms),
             *_run_time_exceeded(report.late, now_ms),
             *(_preempted(report, before, now_ms) if phase in _WAITS else ()),
         ),
-        reason=verdict.reason.value if verdict else None,
-        message=verdict.message if verdict else None,
+        reason=verdict.reason.value if verdict else Reason.MEMBERS_MISSING.value if lacks else None,
+        message=verdict.message if verdict else lacks or None,
         next_step=(verdict.next_step or None) if verdict else None,
         placement=_placement(report.placement) or before.placement,
         certificate=_certificate(report.placement) or before.certificate,
@@ -130,7 +134,7 @@ def _lacks_reserved(gang: Gang, verdict: Verdict | None) -> bool:
     return ended and not gang.minimum.is_reached(gang.bound)
 
 
-def _phase(gang: Gang, counts: Counts, *, started: bool, releasing: bool) -> str:
+def _phase(gang: Gang, counts: Counts, verdict: Verdict | None, *, started: bool, releasing: bool) -> str:
     alive = counts.pending + counts.bound + counts.running
     if counts.succeeded >= gang.min_member and alive == 0:
         return "Finished"
@@ -139,7 +143,7 @@ def _phase(gang: Gang, counts: Counts, *, started: bool, releasing: bool) -> str
     if releasing:
         return "Releasing"
     if started:
-        return "Running"
+        return DEGRADED if is_degraded(gang, verdict, started=True) else "Running"
     under_way = any(pod.holds_node and not pod.deleting for pod in gang.members)
     return "Scheduling" if under_way else _PENDING
 
@@ -157,7 +161,9 @@ _DONE: Final[Mapping[str, str]] = {
 _RESERVED: Final = "the pods that existed at the start are bound; capacity is reserved for the others"
 
 
-def _scheduled(gang: Gang, phase: str, verdict: Verdict | None, *, started: bool, now_ms: int) -> Condition:
+def _scheduled(
+    gang: Gang, phase: str, verdict: Verdict | None, lacks: str, *, started: bool, now_ms: int
+) -> Condition:
     """Compute the condition; a gang whose members failed below the minimum was never scheduled."""
     done = _DONE.get(phase)
     if done is not None and started:
@@ -167,7 +173,7 @@ def _scheduled(gang: Gang, phase: str, verdict: Verdict | None, *, started: bool
     elif verdict is not None:
         status, reason, message = "False", verdict.reason.value, _full_text(verdict)
     else:
-        status, reason, message = "False", phase, done or ""
+        status, reason, message = "False", phase, done or lacks
     return Condition(
         type=SCHEDULED,
         status=status,
@@ -175,6 +181,17 @@ def _scheduled(gang: Gang, phase: str, verdict: Verdict | None, *, started: bool
         message=message,
         last_transition_time=format_time(now_ms),
     )
+
+
+def _degraded(lacks: str, now_ms: int) -> Iterator[Condition]:
+    if lacks:
+        yield Condition(
+            type=DEGRADED,
+            status="True",
+            reason=Reason.MEMBERS_MISSING.value,
+            message=message_text(lacks, CONDITION_MESSAGE_MAX_BYTES),
+            last_transition_time=format_time(now_ms),
+        )
 
 
 def _fields_ignored(gang: Gang, now_ms: int) -> Iterator[Condition]:

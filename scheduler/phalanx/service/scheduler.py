@@ -34,6 +34,7 @@ from phalanx.service.bind_confirmations import BindConfirmations
 from phalanx.service.cluster_state import ClusterState
 from phalanx.service.config_reload import ConfigFile, ConfigReload, Reloaded
 from phalanx.service.cycle_loop import CycleLoop
+from phalanx.service.degraded import is_degraded
 from phalanx.service.dispatcher import Dispatcher
 from phalanx.service.gang_records import GangRecords
 from phalanx.service.gang_starts import GangStarts, WaitHistory
@@ -329,6 +330,7 @@ def _figures_of(cache: Cache, verdicts: Iterable[Verdict]) -> ClusterFigures:
         free=dict(sorted(free.items())),
         free_on_empty_nodes=dict(sorted(whole.items())),
         waiting=_waiting(cache, verdicts),
+        degraded=_degraded(cache, verdicts),
     )
 
 
@@ -344,6 +346,15 @@ def _add_free(state: NodeState, free: Counter[str], whole: Counter[str]) -> None
         left = max(0, state.free.get(resource, 0))
         free[resource] += left
         whole[resource] += left if left == amount else 0
+
+
+def _degraded(cache: Cache, verdicts: Iterable[Verdict]) -> dict[tuple[str, ...], int]:
+    """Every queue with started gangs has a number, so that an alert sees it fall to 0."""
+    by_gang, counts = {verdict.gang: verdict for verdict in verdicts}, Counter[tuple[str, ...]]()
+    for gang in cache.gangs().values():
+        if gang.started:
+            counts[(gang.queue,)] += is_degraded(gang, by_gang.get(gang.id), started=True)
+    return dict(sorted(counts.items()))
 
 
 def _waiting(cache: Cache, verdicts: Iterable[Verdict]) -> dict[tuple[str, ...], int]:

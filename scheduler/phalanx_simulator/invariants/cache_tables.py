@@ -27,8 +27,6 @@ from phalanx.cache.table import Key
 from phalanx.cache.usage import ForeignUsage, Ledger, QueueUsage
 from phalanx.cache.workloads import ForeignMembers, OwnerId, WorkloadTable
 from phalanx.model.conversion.pod_groups import GangKey
-from phalanx.model.devices.claims import Claim, DeviceClass
-from phalanx.model.devices.pools import Slice
 from phalanx.model.dialects.composite import COMPOSITE
 from phalanx.model.dialects.native import NATIVE
 from phalanx.model.dialects.yunikorn import read_application
@@ -36,6 +34,8 @@ from phalanx.model.gangs import GangKind
 from phalanx.model.names import NodeName, PodUid
 from phalanx.model.pods import Controller, Pod
 from phalanx.model.resources import Resources
+from phalanx.model.supplies.devices.claims import Claim, DeviceClass
+from phalanx.model.supplies.devices.pools import Slice
 from phalanx.model.supplies.known import pod_usage
 
 

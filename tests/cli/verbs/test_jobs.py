@@ -23,8 +23,8 @@ async def test_the_table_and_its_filters(tenants: World) -> None:
     assert (done.code, done.err) == (0, "")
     header, large, busy = [line.split() for line in done.out.splitlines()]
     assert header == ["NAME", "STATE", "QUEUE", "PLACE", "SINCE", "PODS", "WHERE", "REASON"]
-    assert large[:4] == ["podgroup/large", "Waiting", "vision", "1"]
-    assert busy == ["podgroup/busy", "Running", "vision", "-", "10m", "2/2", "rack", "a:", "a1,a2", "-"]
+    assert large[:4] == ["large", "Waiting", "vision", "1"]
+    assert busy == ["busy", "Running", "vision", "-", "10m", "2/2", "rack", "a:", "a[1-2]", "-"]
     note = (await tenants.run("jobs", "-n", "speech")).out.splitlines()[1].split()
     assert note[:6] == ["pod/note", "Running", "default", "-", "10m", "1/1"]
     only = await tenants.json("jobs", "-n", "vision", "--state", "Running")
@@ -77,7 +77,7 @@ async def test_queues_that_may_not_be_listed_are_named_without_a_note(tenants: W
     done = await tenants.run("jobs", "-n", "vision")
     assert (done.code, done.err) == (0, "")
     queues = {row.split()[0]: row.split()[2] for row in done.out.splitlines()[1:]}
-    assert queues == {"podgroup/large": "vision", "podgroup/busy": "vision", "pod/single": "vision"}
+    assert queues == {"large": "vision", "busy": "vision", "pod/single": "vision"}
 
 
 async def test_no_gangs(world: World) -> None:

@@ -24,7 +24,7 @@ async def test_one_frame_without_a_terminal(tenants: World) -> None:
         " 9 of 32 in use",
         "1 NotReady   3 Ready",
         "QUEUE",
-        "podgroup/large",
+        "InsufficientCapacity",
         "condition Ready is False",
     ):
         assert text in done.out
@@ -82,7 +82,7 @@ def lived(kubeconfig: Path, *typed: bytes) -> tuple[int, bytes, bool]:
         before = termios.tcgetattr(descriptor)[3]
         out = b""
         for keys in typed:
-            out += read_until(descriptor, b"podgroup/large")
+            out += read_until(descriptor, b"InsufficientCapacity")
             os.write(descriptor, keys)
         out += read_until(descriptor, b"\x1b[?1049l")
         ended = os.waitid(os.P_PID, process, os.WEXITED | os.WNOWAIT)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.verbs.conftest import MESSAGE, World, ago, gpu_pod
+from tests.cli.verbs.conftest import GROUP, MESSAGE, World, ago, gpu_pod, pod_group
 from tests.fake_objects import Manifest
 
 
@@ -54,7 +54,31 @@ async def test_a_gang_that_runs(tenants: World) -> None:
     done = await tenants.run("why", "busy", "-n", "vision")
     assert done.code == 0
     assert done.out.startswith("PodGroup vision/busy  Running  for 10m\n")
-    assert "where       rack a: a1,a2" in done.out
+    assert "where       rack a: a[1-2]" in done.out
+
+
+@pytest.mark.parametrize("is_written", [True, False])
+async def test_a_gang_that_lost_a_member_is_degraded(tenants: World, *, is_written: bool) -> None:
+    """By the status of its PodGroup; by its pods if it has none."""
+    lacks = "1 of 2 members is left; 1 pod is to be created by Job broken"
+    controller = {"apiVersion": "batch/v1", "kind": "Job", "name": "broken", "uid": "u", "controller": True}
+    labels = {} if is_written else {"scheduling.phalanx.dev/min-member": "2"}
+    left = gpu_pod("broken-0", space="vision", node="b1", ownerReferences=[controller])
+    left["metadata"]["labels"] |= {GROUP: "broken"} if is_written else labels
+    tenants.create(left)
+    if is_written:
+        degraded = {"phase": "Degraded", "startedAt": ago(600), "reason": "MembersMissing", "message": lacks}
+        conditions = [
+            {"type": name, "status": status, "reason": "r", "message": lacks, "lastTransitionTime": ago(300)}
+            for name, status in (("Scheduled", "False"), ("Degraded", "True"))
+        ]
+        tenants.create(pod_group("broken", space="vision", status={**degraded, "conditions": conditions}))
+    done = await tenants.run("why", "pod/broken-0", "-n", "vision")
+    first, *rest = done.out.splitlines()
+    assert "  Degraded" in first
+    assert f"reason      MembersMissing  {lacks}" in rest
+    assert done.out.count(lacks) == 1
+    assert done.code == 5
 
 
 async def test_the_history_has_equal_events_of_all_pods_once_and_the_newest_first(tenants: World) -> None:

@@ -13,15 +13,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from phalanx.actions.consolidation.movable_gangs import Movable
 from phalanx.actions.consolidation.move_shares import MoveShares
 from phalanx.actions.demands.demand import Demand
-from phalanx.framework.device_needs import DEVICE_SLOT, Need
 from phalanx.framework.session import Session
-from phalanx.framework.session_devices import NONE_TAKEN, PLENTY
-from phalanx.framework.shared_choices import EVERYWHERE
-from phalanx.model.devices.joint_slots import PlainKinds, plain_kinds
-from phalanx.model.devices.uses import DeviceUse, is_share
 from phalanx.model.names import NodeName
 from phalanx.model.pods import Pod
 from phalanx.model.resources import NONE, Resources
+from phalanx.model.supplies.devices.joint_slots import PlainKinds, plain_kinds
+from phalanx.model.supplies.devices.session.needs import DEVICE_SLOT, Need
+from phalanx.model.supplies.devices.session.session_devices import NONE_TAKEN, PLENTY
+from phalanx.model.supplies.devices.session.shared_choices import EVERYWHERE
+from phalanx.model.supplies.devices.uses import DeviceUse, is_share
 
 
 class MoveDevices:

@@ -28,10 +28,10 @@ from phalanx.framework.charges import with_marked_charges
 from phalanx.framework.session import Session
 from phalanx.framework.statement import DoesNotFit, Statement, Usage
 from phalanx.model.charges import total_requests
-from phalanx.model.devices.uses import DeviceUse
 from phalanx.model.names import GangId, NodeName, PodUid, QueueName
 from phalanx.model.pods import Assignments, Pod
 from phalanx.model.resources import NONE, Resources, add
+from phalanx.model.supplies.devices.uses import DeviceUse
 from phalanx.model.supplies.known import projected, with_supplied
 from phalanx.solver.checker import violated_rules
 from phalanx.solver.defragmentation.engine import plan_moves

@@ -8,16 +8,16 @@ of the plan decides.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from phalanx.framework.device_needs import DEVICE_SLOT, Need
 from phalanx.framework.session import Session
-from phalanx.framework.session_devices import PLENTY
-from phalanx.model.devices.allocator import Candidate
-from phalanx.model.devices.capacity import CannotConsume, consumption
-from phalanx.model.devices.claims import Request
-from phalanx.model.devices.shares import capacity_of
-from phalanx.model.devices.uses import DeviceUse, consumed_by, consumed_together, device_of
 from phalanx.model.names import NodeName
 from phalanx.model.resources import Resources
+from phalanx.model.supplies.devices.allocator import Candidate
+from phalanx.model.supplies.devices.capacity import CannotConsume, consumption
+from phalanx.model.supplies.devices.claims import Request
+from phalanx.model.supplies.devices.session.needs import DEVICE_SLOT, Need
+from phalanx.model.supplies.devices.session.session_devices import PLENTY
+from phalanx.model.supplies.devices.shares import capacity_of
+from phalanx.model.supplies.devices.uses import DeviceUse, consumed_by, consumed_together, device_of
 
 _UNITS: Final = 1 << 20
 """Into so many units the largest amount of each capacity is divided: solvers count in integers of 64 bits."""

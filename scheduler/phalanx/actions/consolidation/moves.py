@@ -24,12 +24,12 @@ from phalanx.actions.problems.capacity_holders import (
 from phalanx.actions.problems.held_devices import granted_to, still_held
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Statement, Usage
-from phalanx.model.devices.uses import DeviceUse
 from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.memory import ExpectedPod, Move, Nomination
 from phalanx.model.names import GangId, NodeName, PodUid, QueueName
 from phalanx.model.pods import Assignments, Pod, without_affinity_state
 from phalanx.model.resources import NONE, Resources, add
+from phalanx.model.supplies.devices.uses import DeviceUse
 
 Kind = tuple[str, str, str]
 """Namespace, controller and shape of a pod without a group."""

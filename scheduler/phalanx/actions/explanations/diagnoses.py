@@ -15,7 +15,6 @@ from phalanx.actions.explanations.evidence import UnlabelledNodes
 from phalanx.actions.explanations.fitting_pods import FittingPods
 from phalanx.actions.explanations.relaxed_clusters import staying_members
 from phalanx.actions.limits import EVIDENCE_BATCHES_MAX
-from phalanx.framework.device_supply import is_about_devices
 from phalanx.framework.nodes.topology import domain_name
 from phalanx.framework.session import Session
 from phalanx.limits import SHOWN_NODES
@@ -23,6 +22,7 @@ from phalanx.model import named_parts
 from phalanx.model.nodes import TOPOLOGY_UNKNOWN
 from phalanx.model.reasons import CHANGE_FOR_ADVICE, NODES, WAIT_FOR_ADVICE, Evidence, Reason
 from phalanx.model.resources import PODS, Resources, sum_of
+from phalanx.model.supplies.devices.session.shared_amounts import are_of_devices
 from phalanx.model.supplies.known import whole_texts
 from phalanx.rules.problem import PlacementProblem, Rule
 from phalanx.solver.infeasibility.explain import Explanation
@@ -178,7 +178,7 @@ def insufficient(case: Case) -> Diagnosis:
         why = _missing(case.advice, missing)
     elif claims := evidence.devices_missing(demand, session):
         why = claims
-    elif bounds := [rule.name for rule in case.conflicting if is_about_devices(rule)]:
+    elif bounds := [rule.name for rule in case.conflicting if are_of_devices(rule.limited)]:
         why = f"too few devices are free in the {bounds[0]}"
     elif spread := [rule.name for rule in case.conflicting if rule.counts_others]:
         why = f"{spread[0]} needs it in other domains"

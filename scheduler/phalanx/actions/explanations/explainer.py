@@ -41,11 +41,11 @@ from phalanx.actions.limits import (
 )
 from phalanx.actions.problems.device_choices import best_by_choice, sharing_of
 from phalanx.actions.problems.problem_builder import ProblemBuilder
-from phalanx.framework.device_supply import CERTAIN, is_about_devices
 from phalanx.framework.session import Session
 from phalanx.limits import EXPLANATION_DETERMINISTIC_LIMIT
 from phalanx.model.names import GangId
 from phalanx.model.reasons import Category, Reason
+from phalanx.model.supplies.devices.session.shared_amounts import CERTAIN, are_of_devices
 from phalanx.rules.budget import budgets_in
 from phalanx.rules.problem import Obstacle, PlacementProblem, Rule
 from phalanx.solver.answer import Placed, SolveLimits
@@ -362,7 +362,7 @@ def _limited(case: Case, first: Sequence[Rule], *, is_empty: bool) -> Diagnosis 
         supply = case.session.supply_of(budget)
         if supply is not None:
             return above_supply(case.demand, budget, supply)
-        if is_about_devices(budget):
+        if are_of_devices(budget.limited):
             return diagnoses.above_cluster(case) if is_empty else diagnoses.insufficient(case)
         if is_empty:
             claims = above_limit_of_shared_claims(case, budget)

@@ -25,11 +25,11 @@ from phalanx.actions.nodes.node_classes import StaticPart, asked_for, request_ve
 from phalanx.actions.nodes.pod_capacity import Vector, capped, pods_that_fit, used_together
 from phalanx.actions.nodes.resource_projection import free_amounts, projections_for
 from phalanx.actions.problems.problem_builder import narrowed, roles_of
-from phalanx.framework.device_supply import BOUNDS, DeviceBounds
 from phalanx.framework.eligibility import Eligibility
 from phalanx.framework.session import Session
 from phalanx.model.names import NodeName
 from phalanx.model.resources import Resources
+from phalanx.model.supplies.devices.session.shared_amounts import BOUNDS, DeviceBounds
 from phalanx.model.supplies.known import requested
 from phalanx.model.supplies.supply import Projection
 from phalanx.rules.problem import NodeClass, Obstacle, PlacementProblem, Rule

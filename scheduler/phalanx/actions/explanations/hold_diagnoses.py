@@ -10,8 +10,8 @@ from phalanx.framework.session import Session
 from phalanx.limits import CAPACITY_HOLD_MS
 from phalanx.model import named_parts
 from phalanx.model.charges import total_requests
-from phalanx.model.devices.uses import DeviceUse, device_of, is_share
 from phalanx.model.reasons import Evidence, Reason
+from phalanx.model.supplies.devices.uses import DeviceUse, device_of, is_share
 
 
 def capacity_reserved(session: Session) -> Diagnosis:

@@ -14,12 +14,10 @@ from phalanx.actions.demands.demand import Demand, has_affinity_terms
 from phalanx.actions.problems.capacity_holders import CapacityHolder
 from phalanx.actions.problems.placer import Placer
 from phalanx.actions.problems.problem_builder import ProblemBuilder
-from phalanx.framework.device_grants import Places
 from phalanx.framework.lost_devices import held_by, united
 from phalanx.framework.session import Session
 from phalanx.framework.states import PodState
 from phalanx.model.charges import plus_devices
-from phalanx.model.devices.cluster import without_allocations
 from phalanx.model.gangs import Gang, ancestor_chains
 from phalanx.model.memory import Memory
 from phalanx.model.names import GangId, NodeName
@@ -27,6 +25,8 @@ from phalanx.model.nodes import NodeState
 from phalanx.model.pods import Pod
 from phalanx.model.resources import NONE, Resources, add, subtract, sum_of
 from phalanx.model.snapshot import PlacedPods
+from phalanx.model.supplies.devices.cluster import without_allocations
+from phalanx.model.supplies.devices.session.grants import Places
 from phalanx.model.supplies.known import pod_usage, total_usage
 from phalanx.rules.budget import Budget
 

@@ -17,13 +17,13 @@ from phalanx.actions.explanations.fitting_pods import placed_pods
 from phalanx.actions.explanations.relaxed_clusters import EmptyCluster, StayingUsage
 from phalanx.actions.problems.capacity_holders import CapacityHolder
 from phalanx.actions.problems.problem_builder import ProblemBuilder
-from phalanx.framework.device_supply import CERTAIN
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Statement, Usage
 from phalanx.model.gangs import Gang
 from phalanx.model.names import NodeName, ShapeKey
 from phalanx.model.pods import AffinityState, Pod, PodShape
 from phalanx.model.resources import NONE, subtract
+from phalanx.model.supplies.devices.session.shared_amounts import CERTAIN
 from phalanx.rules.problem import PlacementProblem
 from phalanx.solver.answer import Placed
 from phalanx.solver.infeasibility.explain import raised_budgets

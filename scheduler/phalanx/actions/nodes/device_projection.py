@@ -15,15 +15,15 @@ from typing import Final
 
 from msgspec import Struct
 
-from phalanx.framework.device_needs import DEVICE_SLOT, Need
-from phalanx.framework.device_supply import BOUNDS, DeviceBounds, kind_resource
 from phalanx.framework.session import Session
-from phalanx.framework.session_devices import PLENTY, SessionDevices
-from phalanx.model.devices.claims import ClaimSpec
-from phalanx.model.devices.joint_slots import FreeDevices, PlainKinds, plain_kinds
 from phalanx.model.nodes import Node, NodeState
 from phalanx.model.pods import Pod
 from phalanx.model.resources import Resources
+from phalanx.model.supplies.devices.claims import ClaimSpec
+from phalanx.model.supplies.devices.joint_slots import FreeDevices, PlainKinds, plain_kinds
+from phalanx.model.supplies.devices.session.needs import DEVICE_SLOT, Need
+from phalanx.model.supplies.devices.session.session_devices import PLENTY, SessionDevices
+from phalanx.model.supplies.devices.session.shared_amounts import BOUNDS, DeviceBounds, kind_resource
 
 _TOGETHER: Final = f"{DEVICE_SLOT}of several kinds"
 """The amount that bounds pods of several kinds where it is not certain that they fit together."""

@@ -1,7 +1,7 @@
 """The constraints of a gang: its rules, the topology levels that they use, and its running members."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Struct
 
@@ -14,6 +14,7 @@ from phalanx.model.names import NodeName
 from phalanx.model.nodes import Node
 from phalanx.model.pods import Pod
 from phalanx.model.snapshot import Topology
+from phalanx.model.supplies.supply import SharedAmounts
 from phalanx.rules.anchors import NOWHERE, Anchor, RoleAnchor, SubgroupAnchor
 from phalanx.rules.budget import Budget, budgets_in
 from phalanx.rules.problem import OtherLevel, Rule
@@ -95,8 +96,10 @@ def constraints_of(session: Session, gang: Gang) -> GangConstraints:
     """The constraints of all plugins for this gang now."""
     rules = session.hooks.rules(gang)
     if session.snapshot.devices.are_claimed or gang.claims_devices:
-        rules = (*with_shared_charges(rules, gang, session), *session.devices.budgets(gang))
-    rules = (*_supply_budgets(session, gang), *rules)
+        shared = _budgets(session.devices.shared_amounts_for(gang))
+        rules = (*with_shared_charges(rules, gang, session), *shared)
+    shapes = [pod.shape for pod in gang.members] if session.supplies else ()
+    rules = (*_budgets(each for supply in session.supplies for each in supply.shared_amounts(shapes)), *rules)
     others = {key: level for rule in rules for key, level in rule.other_levels.items()}
     if others:
         members = _Members(session, gang)
@@ -120,12 +123,10 @@ def constraints_of(session: Session, gang: Gang) -> GangConstraints:
     )
 
 
-def _supply_budgets(session: Session, gang: Gang) -> Iterator[Budget]:
+def _budgets(shared: Iterable[SharedAmounts]) -> Iterator[Budget]:
     """What several nodes have together now of the supplies that the session knows."""
-    shapes = [pod.shape for pod in gang.members] if session.supplies else ()
-    for supply in session.supplies:
-        for amounts in supply.shared_amounts(shapes):
-            yield Budget(amounts.name, remaining=amounts.remaining, nodes=amounts.nodes)
+    for amounts in shared:
+        yield Budget(amounts.name, remaining=amounts.remaining, nodes=amounts.nodes)
 
 
 def allowed_domains(session: Session, constraints: GangConstraints) -> dict[NodeName, Path]:

@@ -13,9 +13,9 @@ from msgspec import Struct
 
 from phalanx.actions.demands.demand import Demand
 from phalanx.actions.problems.pod_assignment import assign_pods
-from phalanx.framework.device_needs import NOTHING, Need
 from phalanx.framework.session import Session
-from phalanx.framework.shared_devices import SharedDevices
+from phalanx.model.supplies.devices.session.needs import NOTHING, Need
+from phalanx.model.supplies.devices.session.shared_devices import SharedDevices
 from phalanx.solver.answer import Placed
 
 _T = TypeVar("_T")

@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 
 from phalanx.framework.session import Session
-from phalanx.framework.shared_choices import EVERYWHERE, devices_of
 from phalanx.model.decisions import Placement
-from phalanx.model.devices.uses import DeviceUse, consumed_by, device_of, is_share
 from phalanx.model.names import NodeName
+from phalanx.model.supplies.devices.session.shared_choices import EVERYWHERE, devices_of
+from phalanx.model.supplies.devices.uses import DeviceUse, consumed_by, device_of, is_share
 
 Held = Mapping[NodeName, tuple[DeviceUse, ...]]
 """Devices by node."""

@@ -21,13 +21,13 @@ from phalanx.actions.nodes.pod_capacity import Vector
 from phalanx.actions.nodes.resource_projection import is_safety
 from phalanx.actions.problems.placement import DemandPlacement
 from phalanx.actions.problems.problem_builder import ProblemBuilder
-from phalanx.framework.device_supply import is_about_devices
 from phalanx.framework.session import Session
 from phalanx.framework.statement import DoesNotFit
 from phalanx.model.charges import total_requests
 from phalanx.model.names import GangId, NodeName, PodUid, ShapeKey
 from phalanx.model.pods import Device, Pod, PodShape
 from phalanx.model.resources import Resources, add
+from phalanx.model.supplies.devices.session.shared_amounts import are_of_devices
 from phalanx.model.supplies.known import contradictions, requests_parts
 from phalanx.model.supplies.supply import NO_PARTS, Parts
 from phalanx.rules.problem import Assignment, Rule
@@ -146,7 +146,7 @@ def _is_stated(rule: Rule, session: Session) -> bool:
 
     It knows no affinity, no levels of a second topology, and not what several nodes have together.
     """
-    return not rule.keys and not is_about_devices(rule) and session.supply_of(rule) is None
+    return not rule.keys and not are_of_devices(rule.limited) and session.supply_of(rule) is None
 
 
 def _without_safety(request: Vector, resources: Sequence[str]) -> Vector:

@@ -22,10 +22,10 @@ from phalanx.actions.problems.device_choices import placed_by_choice
 from phalanx.actions.problems.placement import DemandPlacement, Lacking, lacking_of
 from phalanx.actions.problems.pod_assignment import assign_pods
 from phalanx.actions.problems.problem_builder import ProblemBuilder
-from phalanx.framework.device_supply import DeviceBounds
 from phalanx.framework.session import Session
 from phalanx.model.names import GangId, NodeName
 from phalanx.model.pods import Assignments
+from phalanx.model.supplies.devices.session.shared_amounts import DeviceBounds
 from phalanx.solver.answer import Placed
 from phalanx.solver.engine import place
 

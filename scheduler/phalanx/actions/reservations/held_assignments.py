@@ -16,7 +16,6 @@ from msgspec import Struct
 from phalanx.actions.demands.demand import Demand
 from phalanx.actions.demands.demand_queue import rank_of
 from phalanx.actions.reservations.reservations import CapacityKey, capacity_delta, split
-from phalanx.framework.device_grants import Places
 from phalanx.framework.evictions import Beneficiary
 from phalanx.framework.lost_devices import by_place, granted_to_lost
 from phalanx.framework.placeholders import placeholder
@@ -24,12 +23,13 @@ from phalanx.framework.queues.ledger import Account
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Statement, Usage
 from phalanx.model.charges import charged_for
-from phalanx.model.devices.uses import DeviceUse
 from phalanx.model.gangs import Gang, MemberCount, count_members
 from phalanx.model.memory import GangComposition
 from phalanx.model.names import GangId, NodeName
 from phalanx.model.pods import Assignments, Pod
 from phalanx.model.resources import NONE, Resources, add, fits, scale, subtract, sum_of
+from phalanx.model.supplies.devices.session.grants import Places
+from phalanx.model.supplies.devices.uses import DeviceUse
 from phalanx.rules.budget import budgets_in
 
 

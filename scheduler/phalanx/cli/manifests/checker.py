@@ -17,9 +17,9 @@ from phalanx.cli.manifests.findings import Finding, inside, shown
 from phalanx.cli.manifests.formats import FORMATS
 from phalanx.cli.manifests.schemas import OPEN, QUANTITY, JsonSchema, schema_of
 from phalanx.model.api.kind import Kind
-from phalanx.model.devices.expressions import Rules
 from phalanx.model.names import API_VERSION
 from phalanx.model.resources import CPU, InvalidQuantity, request_amount
+from phalanx.model.supplies.devices.expressions import Rules
 
 _TYPE_NAMES: Final = {
     "object": "a map",

@@ -19,7 +19,6 @@ from phalanx.cli.manifests.findings import Finding, shown
 from phalanx.cli.manifests.kubernetes_rules import violations
 from phalanx.model.api.config_maps import ConfigMap
 from phalanx.model.api.core import PriorityClass
-from phalanx.model.api.devices import DeviceClass, ResourceClaim, ResourceSlice
 from phalanx.model.api.kind import Kind
 from phalanx.model.api.kinds import KINDS, OF_STATUSES, QUEUE_KINDS, READ_KINDS, kind_name, kind_named
 from phalanx.model.api.meta import KubeObject
@@ -28,6 +27,7 @@ from phalanx.model.api.workloads import WorkloadObject
 from phalanx.model.dialects.queues import QUEUE_DIALECTS, QueueDialectName
 from phalanx.model.names import API_GROUP
 from phalanx.model.stored_records import RECORDS_NAME
+from phalanx.model.supplies.devices.api import DeviceClass, ResourceClaim, ResourceSlice
 from phalanx.model.workloads.known import KNOWN, SINGLE_VERSIONS, WorkloadKinds
 
 _READ: Final = [KINDS[name] for name in READ_KINDS if name not in OF_STATUSES]

@@ -11,10 +11,11 @@ from phalanx.cli.verbs.formatting import names
 from phalanx.cli.verbs.jobs import QUIET
 from phalanx.cli.verbs.node_faults import fault_finder
 from phalanx.cli.verbs.nodes import EVERYWHERE, NODE_KINDS
-from phalanx.cli.verbs.options import ViewOptions
-from phalanx.cli.verbs.printing import BAD, DIM, WARN, Cell, Format, Line, Span, columns, line
+from phalanx.cli.verbs.options import TableOptions
+from phalanx.cli.verbs.printing import BAD, DIM, WARN, Cell, Format, Line, Span, line
 from phalanx.cli.verbs.runner import NotFound, NotReadable, Question, ask
 from phalanx.cli.verbs.seen import Seen
+from phalanx.cli.verbs.tables import Column, table
 from phalanx.cli.verbs.views.drain_plan import DrainPlan, DrainStep
 from phalanx.cli.verbs.views.drain_plan import drain_plan as plan_of
 from phalanx.model.names import NodeName
@@ -27,7 +28,7 @@ def drain_plan(
     *node: str,
     selector: Annotated[str | None, Parameter(name=["--selector", "-l"])] = None,
     removed: Annotated[bool, Parameter(negative="")] = False,
-    options: ViewOptions | None = None,
+    options: TableOptions | None = None,
 ) -> int:
     """Find an order in which nodes can be emptied with few restarts of gangs.
 
@@ -60,7 +61,7 @@ def drain_plan(
         needed=("Node", "Pod"),
         quiet=QUIET,
     )
-    return ask(options or ViewOptions(), question)
+    return ask(options or TableOptions(), question)
 
 
 def _chosen(seen: Seen, names: tuple[str, ...], selector: str | None) -> list[str]:
@@ -83,7 +84,10 @@ def _chosen(seen: Seen, names: tuple[str, ...], selector: str | None) -> list[st
 
 
 _HOUR = 3600
-_HEADER = ("STEP", "NODE", "STOPS", "LOSES PODS", "LOST DEVICE H", "ATTENTION")
+_TABLE = (
+    *(Column("STEP"), Column("NODE"), Column("STOPS", wraps=True), Column("LOSES PODS", goes=2, wraps=True)),
+    *(Column("LOST DEVICE H", goes=1), Column("ATTENTION", wraps=True)),
+)
 
 
 def _drain_plan_lines(plan: DrainPlan, how: Format) -> list[Line]:
@@ -91,7 +95,7 @@ def _drain_plan_lines(plan: DrainPlan, how: Format) -> list[Line]:
     rows = (_cells(place, step, how) for place, step in enumerate(plan.steps, start=1))
     total = f"{count(plan.stops, 'stop')} of gangs in all; every order has at least {plan.stops_at_least}"
     back = "is back before the next one" if plan.returns else "does not come back"
-    return [*columns(_HEADER, rows), line(Span(f"{total}. A drained node {back}.", DIM))]
+    return [*table(_TABLE, rows, how), line(Span(f"{total}. A drained node {back}.", DIM))]
 
 
 def _cells(place: int, step: DrainStep, how: Format) -> Sequence[Cell]:

@@ -1,5 +1,6 @@
-"""Amounts, ages and bars as short texts."""
+"""Amounts, ages, names and bars as short texts."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
@@ -83,6 +84,36 @@ def names(found: Sequence[str], *, is_wide: bool = False) -> str:
     if is_wide or len(found) <= _NAMES_SHOWN:
         return ",".join(found)
     return f"{','.join(found[:_NAMES_SHOWN])} +{len(found) - _NAMES_SHOWN}"
+
+
+_NUMBERED: Final = re.compile(r"(.*?)([0-9]+)([^0-9]*)", re.DOTALL)
+
+
+def folded(found: Iterable[str]) -> list[str]:
+    """Names that differ in their last number are one, as Slurm writes them: gpu-[0001-0400,0402]."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    alone: list[str] = []
+    for name in found:
+        parts = _NUMBERED.fullmatch(name)
+        if parts is None:
+            alone.append(name)
+        else:
+            before, number, after = parts.groups()
+            groups.setdefault((before, after), []).append(number)
+    return sorted((*alone, *(_ranges(*key, numbers) for key, numbers in groups.items())))
+
+
+def _ranges(before: str, after: str, numbers: list[str]) -> str:
+    spans: list[tuple[str, str]] = []
+    for number in sorted(set(numbers), key=lambda each: (len(each), each)):
+        follows = spans and int(number) == int(spans[-1][1]) + 1
+        is_padded = number.startswith("0") or (spans and spans[-1][1].startswith("0"))
+        if follows and (len(number) == len(spans[-1][1]) or not is_padded):
+            spans[-1] = (spans[-1][0], number)
+        else:
+            spans.append((number, number))
+    inside = ",".join(first if first == last else f"{first}-{last}" for first, last in spans)
+    return f"{before}{inside}{after}" if inside == numbers[0] else f"{before}[{inside}]{after}"
 
 
 def bar(parts: Sequence[tuple[str, int]], whole: int, *, cells: int = _BAR_CELLS) -> list[tuple[str, str]]:

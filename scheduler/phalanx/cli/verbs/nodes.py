@@ -1,18 +1,21 @@
 """`phalanx nodes`: state, faults, why avoided, who is there, and what would be _lost by draining."""
 
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import Annotated, Any, Final
 
 from cyclopts import Parameter
+from msgspec.structs import replace
 
 from phalanx.cli.formatting import count
-from phalanx.cli.verbs.formatting import age, amount, bar, names, short
+from phalanx.cli.verbs.formatting import age, amount, bar, folded, names, short
 from phalanx.cli.verbs.jobs import GANG_KINDS, QUIET
 from phalanx.cli.verbs.node_faults import fault_finder
-from phalanx.cli.verbs.options import ViewOptions
-from phalanx.cli.verbs.printing import BAD, DIM, GOOD, WARN, Cell, Format, Line, Span, columns, line
+from phalanx.cli.verbs.options import TableOptions
+from phalanx.cli.verbs.printing import BAD, DIM, GOOD, WARN, Cell, Format, Line, Span, line
 from phalanx.cli.verbs.runner import NotFound, Question, ask
 from phalanx.cli.verbs.seen import Seen
+from phalanx.cli.verbs.tables import Column, table
 from phalanx.cli.verbs.views.nodes import NodeCondition, NodeRow, NodesView, nodes_view
 
 NODE_KINDS = (*GANG_KINDS, "Node")
@@ -20,10 +23,28 @@ EVERYWHERE = frozenset({"Pod", "PodGroup"})
 """Pods of all namespaces use the nodes."""
 
 
+class Sort(StrEnum):
+    """What rows may be sorted by."""
+
+    NAME = "name"
+    USED = "used"
+    FREE = "free"
+    LOST = "lost"
+
+
+_SORT_KEYS: Final[Mapping[Sort, Callable[[NodeRow, str], Any]]] = {
+    Sort.NAME: lambda row, _: row.name,
+    Sort.USED: lambda row, resource: -(row.used or {}).get(resource, 0),
+    Sort.FREE: lambda row, resource: -(row.free or {}).get(resource, 0),
+    Sort.LOST: lambda row, _: -row.lost_device_seconds,
+}
+
+
 def nodes(
     *node: str,
     resource: Annotated[str | None, Parameter(name=["--resource", "-r"])] = None,
-    options: ViewOptions | None = None,
+    sort: Sort | None = None,
+    options: TableOptions | None = None,
 ) -> int:
     """Show nodes: state, faults, why they are avoided, who is there, and what would be _lost by draining.
 
@@ -36,6 +57,9 @@ def nodes(
         Only these nodes.
     resource
         The resource that is shown; default: the device of which there is most, else cpu.
+    sort
+        What the nodes are sorted by: the most used and the greatest loss first. Default: nodes with faults
+        first.
     """
     fault_of = fault_finder()
 
@@ -44,7 +68,10 @@ def nodes(
         missing = sorted(set(node) - {row.name for row in found.nodes})
         if missing:
             raise NotFound(f"there is no node {', '.join(missing)}")
-        return found
+        if sort is None:
+            return found
+        key = _SORT_KEYS[sort]
+        return replace(found, nodes=tuple(sorted(found.nodes, key=lambda row: key(row, found.resource))))
 
     question = Question(
         name="nodes",
@@ -55,7 +82,7 @@ def nodes(
         needed=("Node",),
         quiet=QUIET,
     )
-    return ask(options or ViewOptions(), question)
+    return ask(options or TableOptions(), question)
 
 
 _CONDITION_STYLES = {
@@ -71,13 +98,29 @@ def node_lines(view: NodesView, how: Format) -> list[Line]:
     """A line for each node; wide: all gangs, with what each of them would lose."""
     if not view.nodes:
         return [line("No nodes.")]
-    name = short(view.resource)
-    header = ("NODE", "STATE", f"{name} USED", "", "GANGS", "LOST IF DRAINED", "FAULTS AND WHY AVOIDED")
-    found = columns(header, (_cells(row, view.resource, how) for row in view.nodes))
+    columns = (
+        *(Column("NODE", wraps=True), Column("NODES"), Column("STATE")),
+        *(Column(f"{short(view.resource)} USED"), Column("", goes=3), Column("GANGS", goes=1, wraps=True)),
+        *(Column("LOST IF DRAINED", goes=2, wraps=True), Column("FAULTS AND WHY AVOIDED", wraps=True)),
+    )
+    rows = [_cells(row, view.resource, how) for row in view.nodes]
+    if how.folds:
+        found = table(columns, _folded(view.nodes, rows), how)
+    else:
+        found = table([columns[0], *columns[2:]], rows, how)
     if how.is_wide:
         for row in view.nodes:
             found += [line(Span(text, DIM)) for text in _losses(row)]
     return found
+
+
+def _folded(nodes: Sequence[NodeRow], rows: Sequence[Sequence[Cell]]) -> Iterator[Sequence[Cell]]:
+    """Nodes of which all is equal are one row, with their number."""
+    equal: dict[tuple[Cell, ...], list[str]] = {}
+    for node, cells in zip(nodes, rows, strict=True):
+        equal.setdefault(tuple(cells[1:]), []).append(node.name)
+    for cells, names_of in equal.items():
+        yield (",".join(folded(names_of)), str(len(names_of)), *cells)
 
 
 def _cells(row: NodeRow, resource: str, how: Format) -> Sequence[Cell]:

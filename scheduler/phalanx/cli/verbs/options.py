@@ -43,3 +43,12 @@ class ViewOptions(ClusterOptions):
         Parameter(name=["--watch", "-w"], negative="", help="Show it again when it changes, until Ctrl-C."),
     ] = False
     interval: Annotated[float, Parameter(help="Seconds between two readings with --watch.")] = _WATCH_PERIOD_S
+
+
+_COLUMNS: Final = "Only these columns, in this order: their titles with - for a space, such as NAME,REASON."
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class TableOptions(ViewOptions):
+    columns: Annotated[str, Parameter(help=_COLUMNS)] = ""

@@ -1,9 +1,10 @@
-"""Lines of text with styles, and columns: what a view becomes before it is printed.
+"""Lines of text with styles: what a view becomes before it is printed.
 
 Without a terminal they are printed as plain text, so that `rich` need not be imported and nothing is cut.
 """
 
 import os
+import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TextIO
@@ -28,8 +29,6 @@ Cell = str | Span
 
 GOOD, BAD, WARN, DIM, BOLD = "green", "red", "yellow", "dim", "bold"
 
-_GAP = "   "
-
 
 class Format(Struct, frozen=True):
     """How a view is printed for people."""
@@ -39,37 +38,58 @@ class Format(Struct, frozen=True):
     all_namespaces: bool = False
     now_ms: int = 0
     """The time of the reading, which ages are counted from."""
+    width: int = 0
+    """Columns of the screen; 0 if lines may have any length."""
+    chosen: tuple[str, ...] = ()
+    """The names of the columns that the user wants, in this order; empty for those that fit."""
+
+    @property
+    def folds(self) -> bool:
+        """Whether equal rows are one."""
+        return bool(self.width) and not self.is_wide
 
 
 def line(*parts: Cell) -> Line:
     return tuple(_span(part) for part in parts)
 
 
-def columns(header: Sequence[str], rows: Iterable[Sequence[Cell]]) -> list[Line]:
-    """Rows below a header, in columns as wide as their widest cell. The last column is as long as it is."""
-    spans = [[_span(cell) for cell in row] for row in rows]
-    widths = [len(name) for name in header]
-    for row in spans:
-        for place, cell in enumerate(row):
-            widths[place] = max(widths[place], len(cell.text))
-    titles = [Span(name, BOLD) for name in header]
-    return [tuple(_padded(row, widths)) for row in (titles, *spans)]
-
-
-def _padded(row: Sequence[Span], widths: Sequence[int]) -> Iterator[Span]:
-    last = len(row) - 1
-    for place, cell in enumerate(row):
-        if place == last:
-            yield cell
-        else:
-            yield cell
-            yield Span(" " * (widths[place] - len(cell.text)) + _GAP)
-
-
 def _span(cell: Cell) -> Span:
     if isinstance(cell, str):
         return Span(printable(cell))
     return Span(printable(cell.text), cell.style)
+
+
+def wrapped(shown: Line, width: int) -> Iterator[Line]:
+    """The line as lines of this width. They go on below what follows its label: a first span that is dim.
+
+    A number stays with the word after it.
+    """
+    indent = len(shown[0].text) if len(shown) > 1 and shown[0].style == DIM else 0
+    if sum(len(span.text) for span in shown) <= width or indent >= width // 2:
+        yield shown
+        return
+    parts: list[Span] = [shown[0]] if indent else []
+    at = indent
+    for span in shown[1:] if indent else shown:
+        for word in _words(span.text):
+            shown_word = word
+            if at > indent and at + len(word.rstrip()) > width:
+                yield tuple(parts)
+                parts, at, shown_word = [Span(" " * indent)], indent, word.lstrip()
+            parts.append(Span(shown_word, span.style))
+            at += len(shown_word)
+    yield tuple(parts)
+
+
+def _words(text: str) -> Iterator[str]:
+    """The words, each with the space before it; a number and the word after it are one."""
+    found = ""
+    for place, part in enumerate(text.split(" ")):
+        if found.strip() and not found.strip().replace(".", "", 1).isdigit():
+            yield found
+            found = ""
+        found += f" {part}" if place else part
+    yield found
 
 
 def plain(lines: Iterable[Line]) -> str:
@@ -82,20 +102,25 @@ def is_terminal(stream: TextIO) -> bool:
     return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
-def show(lines: Sequence[Line], *, wraps: bool) -> None:
+def width_of_screen() -> int:
+    """Its columns; 0 without a terminal, where lines may have any length."""
+    return shutil.get_terminal_size().columns if is_terminal(sys.stdout) else 0
+
+
+def show(lines: Sequence[Line], *, width: int) -> None:
     """Print the lines: with colours on a terminal, unless NO_COLOR is set.
 
-    `wraps`: long lines are wrapped there; else they are cut.
+    `width`: what they are wrapped to; 0 for nothing.
     """
+    fitting = [part for each in lines for part in wrapped(each, width)] if width else lines
     if not is_terminal(sys.stdout):
-        sys.stdout.write(plain(lines))
+        sys.stdout.write(plain(fitting))
         return
     from rich.console import Console
 
     console = Console(highlight=False)
-    for each in lines:
-        text = as_text(each)
-        console.print(text, no_wrap=not wraps, overflow="fold" if wraps else "ellipsis", crop=True)
+    for each in fitting:
+        console.print(as_text(each), no_wrap=True, overflow="ellipsis", crop=True)
 
 
 def as_text(line: Line) -> "Text":

@@ -5,10 +5,11 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from phalanx.cli.verbs.formatting import amount, bar, listed, short
-from phalanx.cli.verbs.options import ViewOptions
-from phalanx.cli.verbs.printing import BAD, DIM, GOOD, WARN, Cell, Format, Line, Span, columns, line
+from phalanx.cli.verbs.options import TableOptions
+from phalanx.cli.verbs.printing import BAD, DIM, GOOD, WARN, Cell, Format, Line, Span, line
 from phalanx.cli.verbs.runner import NotFound, Question, ask
 from phalanx.cli.verbs.seen import Seen
+from phalanx.cli.verbs.tables import Column, table
 from phalanx.cli.verbs.views.queues import QueueRow, QueuesView, queues_view
 
 
@@ -17,7 +18,7 @@ def queues(
     /,
     *,
     resource: Annotated[str | None, Parameter(name=["--resource", "-r"])] = None,
-    options: ViewOptions | None = None,
+    options: TableOptions | None = None,
 ) -> int:
     """Show the tree of queues: guarantee, use, share, borrowed and waiting, as bars.
 
@@ -41,8 +42,11 @@ def queues(
     question = Question(
         name="queues", kinds=("Queue",), view=view, lines=queue_lines, needed=("Queue",), with_gangs=False
     )
-    return ask(options or ViewOptions(), question)
+    return ask(options or TableOptions(), question)
 
+
+_NARROW = 100
+"""Columns of a screen on which bars are half as long."""
 
 _OWN, _BORROWED = "█", "▓"
 _LEGEND = f"{_OWN} within the guarantee   {_BORROWED} beyond it   · free"
@@ -54,37 +58,41 @@ def queue_lines(view: QueuesView, how: Format) -> list[Line]:
     if not view.queues:
         return [line("No queues: all gangs are in the queue default, which has no limits.")]
     name = short(view.resource)
-    header = ["QUEUE", f"{name} USED", "", "GUARANTEE", "SHARE", "BORROWED", "WAITING", "STATE"]
-    if how.is_wide:
-        header += ["WEIGHT", "LIMIT", "AVERAGE USE", "PODS WAITING", "ALL USED"]
+    columns = (
+        *(Column("QUEUE"), Column(f"{name} USED"), Column("", goes=4)),
+        *(Column("GUARANTEE", goes=1), Column("SHARE", goes=3), Column("BORROWED", goes=2)),
+        *(Column("WAITING"), Column("STATE")),
+        *(Column(title, only_wide=True) for title in ("WEIGHT", "LIMIT", "AVERAGE USE", "PODS WAITING")),
+        Column("ALL USED", only_wide=True),
+    )
     largest = max(_whole(row, view.resource) for row in view.queues)
-    found = columns(header, [_cells(row, view.resource, largest, is_wide=how.is_wide) for row in view.queues])
+    found = table(columns, [_cells(row, view.resource, largest, _bar_cells(how)) for row in view.queues], how)
     for row in view.queues:
         found += [line(Span(f"{row.name}: {problem}", BAD)) for problem in row.problems]
     return [*found, line(Span(_LEGEND, DIM))]
 
 
-def _cells(row: QueueRow, resource: str, largest: int, *, is_wide: bool) -> list[Cell]:
+def _bar_cells(how: Format) -> int:
+    return 20 if not how.width or how.width > _NARROW else 10
+
+
+def _cells(row: QueueRow, resource: str, largest: int, bar_cells: int) -> list[Cell]:
     used, borrowed = row.used.get(resource, 0), row.borrowed.get(resource, 0)
-    cells: list[Cell] = [
+    return [
         "  " * row.depth + row.name,
         amount(resource, used),
-        _bar(used, borrowed, largest),
+        _bar(used, borrowed, largest, bar_cells),
         _amount(row.guarantee.get(resource), resource),
         _amount(row.fair_share.get(resource), resource),
         Span(amount(resource, borrowed), WARN) if borrowed else "-",
         Span(str(row.pending_gangs), WARN) if row.pending_gangs else "-",
         Span(row.state, _STATE_STYLES.get(row.state, "")),
+        str(row.weight),
+        _amount(row.limit.get(resource), resource),
+        _amount(row.average_use.get(resource), resource),
+        str(row.pending_pods),
+        listed(row.used),
     ]
-    if is_wide:
-        cells += [
-            str(row.weight),
-            _amount(row.limit.get(resource), resource),
-            _amount(row.average_use.get(resource), resource),
-            str(row.pending_pods),
-            listed(row.used),
-        ]
-    return cells
 
 
 def _amount(number: int | None, resource: str) -> str:
@@ -96,6 +104,6 @@ def _whole(row: QueueRow, resource: str) -> int:
     return max(part.get(resource, 0) for part in parts)
 
 
-def _bar(used: int, borrowed: int, whole: int) -> Span:
-    signs = bar([(_OWN, max(used - borrowed, 0)), (_BORROWED, borrowed)], whole)
+def _bar(used: int, borrowed: int, whole: int, cells: int) -> Span:
+    signs = bar([(_OWN, max(used - borrowed, 0)), (_BORROWED, borrowed)], whole, cells=cells)
     return Span("".join(text for text, _ in signs), WARN if borrowed else GOOD)

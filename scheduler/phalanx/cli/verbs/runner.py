@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from phalanx.cli.exits import BadInput, Exit
 from phalanx.cli.kubeconfig_option import existing_kubeconfig
-from phalanx.cli.verbs.options import ClusterOptions, ViewOptions
-from phalanx.cli.verbs.printing import Format, Line, show
+from phalanx.cli.verbs.options import ClusterOptions, TableOptions, ViewOptions
+from phalanx.cli.verbs.printing import Format, Line, show, width_of_screen
 from phalanx.cli.verbs.read import Wanted, namespace_of, read_cluster
 from phalanx.cli.verbs.seen import Seen
 from phalanx.clock import SystemClock
@@ -51,8 +51,6 @@ class Question(Struct, Generic[V], frozen=True, kw_only=True):
     with_gangs: bool = True
     quiet: frozenset[str] = frozenset()
     """Kinds that refine the answer a little. It is not noted that they are left out."""
-    wraps: bool = False
-    """Whether long lines are wrapped on a terminal; else they are cut."""
     enrich: Callable[[BlockingClient, Seen], Seen] = lambda _, seen: seen
     """Read what depends on what was read."""
 
@@ -140,6 +138,11 @@ def _until_stopped(session: Session, options: ViewOptions, question: Question[V]
         pause.wait(options.interval)
 
 
+def _chosen(options: ViewOptions) -> tuple[str, ...]:
+    written = options.columns if isinstance(options, TableOptions) else ""
+    return tuple(name.strip().lower() for name in written.split(",") if name.strip())
+
+
 def _print(view: V, options: ViewOptions, question: Question[V], now_ms: int, *, is_again: bool) -> None:
     output = options.output
     if output == "json":
@@ -153,5 +156,11 @@ def _print(view: V, options: ViewOptions, question: Question[V], now_ms: int, *,
     else:
         if is_again:
             print()
-        how = Format(is_wide=output == "wide", all_namespaces=options.all_namespaces, now_ms=now_ms)
-        show(question.lines(view, how), wraps=question.wraps)
+        how = Format(
+            is_wide=output == "wide",
+            all_namespaces=options.all_namespaces,
+            now_ms=now_ms,
+            width=width_of_screen(),
+            chosen=_chosen(options),
+        )
+        show(question.lines(view, how), width=0 if how.is_wide else how.width)

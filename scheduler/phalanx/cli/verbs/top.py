@@ -12,7 +12,7 @@ from phalanx.cli.verbs.jobs import gang_lines, since_text
 from phalanx.cli.verbs.node_faults import fault_finder
 from phalanx.cli.verbs.nodes import EVERYWHERE, NODE_KINDS, node_lines, used_bar
 from phalanx.cli.verbs.options import ViewOptions
-from phalanx.cli.verbs.printing import BAD, BOLD, DIM, Format, Line, Span, as_text, is_terminal, line
+from phalanx.cli.verbs.printing import BAD, BOLD, DIM, Format, Line, Span, as_text, is_terminal, line, wrapped
 from phalanx.cli.verbs.queues import queue_lines
 from phalanx.cli.verbs.runner import FAILURES, Question, Session, ask, reporting
 from phalanx.cli.verbs.seen import Seen
@@ -88,12 +88,13 @@ def _live(session: Session, question: Question[TopView], options: ViewOptions) -
             try:
                 with keyboard.interruptible(), session.collection.paused():
                     seen = session.read(question)
-                    how = Format(is_wide=options.output == "wide", all_namespaces=True, now_ms=seen.now_ms)
+                    how = Format(all_namespaces=True, now_ms=seen.now_ms, width=console.width)
                     lines = list(question.lines(question.view(seen), how))
             except FAILURES as error:
                 problem = f"  {error}"
             title = Text.assemble(("phalanx top", "bold"), "   q ends it", (problem, "red"))
-            shown = [as_text(line) for line in lines[: max(console.height - 1, 1)]]
+            fitting = [part for each in lines for part in wrapped(each, console.width)]
+            shown = [as_text(each) for each in fitting[: max(console.height - 1, 1)]]
             for text in shown:
                 text.no_wrap, text.overflow = True, "ellipsis"
             screen.update(Group(title, *shown), refresh=True)
@@ -124,15 +125,17 @@ def _lines(view: TopView, how: Format) -> Iterator[Line]:
         yield line(Span("nodes  ", BOLD), _counts(view.nodes) or "none")
     if view.queues.queues:
         yield _EMPTY
-        yield from queue_lines(view.queues, Format(now_ms=how.now_ms))[: _TOP_ROWS + 1]
+        yield from queue_lines(view.queues, Format(now_ms=how.now_ms, width=how.width))[: _TOP_ROWS + 1]
     if view.waiting:
         yield _EMPTY
-        yield from gang_lines(view.waiting[:_TOP_ROWS], Format(all_namespaces=True, now_ms=how.now_ms))
+        yield from gang_lines(
+            view.waiting[:_TOP_ROWS], Format(all_namespaces=True, now_ms=how.now_ms, width=how.width)
+        )
         yield from _more(len(view.waiting) - _TOP_ROWS, "waiting gang")
     if view.faulty:
         yield _EMPTY
         faulty = NodesView(view.resource, view.faulty[:_TOP_ROWS])
-        yield from node_lines(faulty, Format(now_ms=how.now_ms))
+        yield from node_lines(faulty, Format(now_ms=how.now_ms, width=how.width))
         yield from _more(len(view.faulty) - _TOP_ROWS, "node")
     if view.decisions:
         yield _EMPTY

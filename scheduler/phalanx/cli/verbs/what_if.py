@@ -7,15 +7,18 @@ from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
+from msgspec.structs import replace
 
 from phalanx.cli.exits import BadInput, Exit
 from phalanx.cli.formatting import count
 from phalanx.cli.verbs.formatting import names
+from phalanx.cli.verbs.jobs import nodes_text
 from phalanx.cli.verbs.options import ViewOptions
-from phalanx.cli.verbs.printing import BOLD, DIM, GOOD, WARN, Cell, Format, Line, Span, columns, line
+from phalanx.cli.verbs.printing import BOLD, DIM, GOOD, WARN, Cell, Format, Line, Span, line
 from phalanx.cli.verbs.read import with_records
 from phalanx.cli.verbs.runner import NotReadable, Question, ask
 from phalanx.cli.verbs.seen import Seen
+from phalanx.cli.verbs.tables import Column, table
 from phalanx.cli.verbs.trial import Changes, try_changes
 from phalanx.cli.verbs.views.gangs import NodeShare
 from phalanx.cli.verbs.views.what_if import WhatIfView
@@ -121,18 +124,21 @@ def _lines(view: WhatIfView, how: Format) -> Iterator[Line]:
     ]
     yield from _section(
         Span("starts", GOOD),
-        ("GANG", "PODS", "WHERE"),
+        (Column("GANG"), Column("PODS"), Column("WHERE", wraps=True)),
         ((each.gang, str(each.pods), _where(each.domain, each.nodes, how)) for each in starts),
+        how,
     )
     yield from _section(
         Span("evicted", WARN),
-        ("GANG", "PODS", "REASON", "FOR"),
+        (Column("GANG"), Column("PODS"), Column("REASON"), Column("FOR", wraps=True)),
         ((each.gang, str(each.pods), each.reason, each.beneficiary or "-") for each in evicted),
+        how,
     )
     yield from _section(
         Span("waits", WARN),
-        ("GANG", "REASON", "MESSAGE"),
+        (Column("GANG"), Column("REASON"), Column("MESSAGE", wraps=True)),
         ((each.gang, each.reason, each.message) for each in waits),
+        how,
     )
     for each in waits:
         for step in each.help:
@@ -157,18 +163,18 @@ def _same(view: WhatIfView, how: Format) -> Iterator[Line]:
         yield line(Span(f"as without it: {' and '.join(parts)} (-o wide shows them)", DIM))
 
 
-def _section(title: Span, header: Sequence[str], rows: Iterable[Sequence[Cell]]) -> Iterator[Line]:
+def _section(
+    title: Span, header: Sequence[Column], rows: Iterable[Sequence[Cell]], how: Format
+) -> Iterator[Line]:
     listed = list(rows)
     if listed:
         yield ()
         yield (title,)
-        for each in columns(header, listed):
+        for each in table(header, listed, replace(how, width=max(how.width - 2, 0))):
             yield (Span("  "), *each)
 
 
 def _where(domain: str, nodes: Sequence[NodeShare], how: Format) -> str:
     """Domain and nodes of a placement."""
-    shown = names(
-        [each.node if each.pods == 1 else f"{each.node}×{each.pods}" for each in nodes], is_wide=how.is_wide
-    )
+    shown = nodes_text(nodes, is_wide=how.is_wide)
     return f"{domain}: {shown}" if domain else shown

@@ -70,7 +70,6 @@ def why(target: str, /, *, options: ViewOptions | None = None) -> int:
         code=_code,
         needed=("Pod",),
         quiet=QUIET,
-        wraps=True,
         enrich=with_events,
     )
     return ask(options, question)

@@ -13,12 +13,12 @@ from functools import cached_property
 from typing import Protocol
 
 from phalanx.framework.queues.queue_tree import QueueTree
-from phalanx.framework.session_devices import SessionDevices
-from phalanx.model.devices.pools import DeviceId
 from phalanx.model.names import NodeName
 from phalanx.model.nodes import Node, NodeState
 from phalanx.model.resources import NONE, Resources, subtract, sum_of
 from phalanx.model.snapshot import Snapshot
+from phalanx.model.supplies.devices.pools import DeviceId
+from phalanx.model.supplies.devices.session.session_devices import SessionDevices
 
 
 class _Session(Protocol):

@@ -32,7 +32,6 @@ from phalanx.framework.queues.ledger import Ledger, usage_sum
 from phalanx.framework.queues.queue_tree import QueueTree
 from phalanx.framework.queues.unseen_demand import UnseenDemand
 from phalanx.framework.running_sums import RunningSums
-from phalanx.framework.session_devices import SessionDevices
 from phalanx.limits import AMOUNT_MAX
 from phalanx.model.charges import charged_for, have_charges, total_charges, total_requests
 from phalanx.model.gangs import Gang
@@ -43,6 +42,7 @@ from phalanx.model.queues import Flavor, Queue, Selector
 from phalanx.model.reasons import Category, Objection, Reason
 from phalanx.model.resources import Resources, add, fits, scale, subtract, sum_of
 from phalanx.model.snapshot import Snapshot
+from phalanx.model.supplies.devices.session.session_devices import SessionDevices
 
 
 class _Session(Protocol):

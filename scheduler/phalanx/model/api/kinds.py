@@ -5,7 +5,6 @@ from typing import Final
 from phalanx.model.api import (
     config_maps,
     core,
-    devices,
     kai,
     native_pod_groups,
     node_topologies,
@@ -18,6 +17,7 @@ from phalanx.model.api import (
 from phalanx.model.api.kind import Kind, Watched
 from phalanx.model.api.meta import KubeObject
 from phalanx.model.api.workloads import WorkloadObject
+from phalanx.model.supplies.devices import api as devices
 from phalanx.model.workloads.kind import WorkloadKind
 from phalanx.model.workloads.known import WORKLOADS, WorkloadKinds
 

@@ -296,7 +296,7 @@ class PodGroupStatus(ApiStruct, frozen=True, omit_defaults=False):
     """Observed state of a gang."""
 
     phase: str | None = None
-    """Pending, Scheduling, Running, Finished, Failed or Releasing."""
+    """Pending, Scheduling, Running, Degraded, Finished, Failed or Releasing."""
 
     counts: Counts | None = None
     conditions: tuple[Condition, ...] = ()

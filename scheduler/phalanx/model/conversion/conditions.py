@@ -16,7 +16,10 @@ RUN_TIME_EXCEEDED: Final = "RunTimeExceeded"
 PREEMPTED: Final = "Preempted"
 """From the eviction of the gang for another one until its next start."""
 
-PASSING_CONDITIONS: Final = frozenset({FIELDS_IGNORED, RUN_TIME_EXCEEDED, PREEMPTED})
+DEGRADED: Final = "Degraded"
+"""While a gang that has started has fewer members than its minimum; also the phase."""
+
+PASSING_CONDITIONS: Final = frozenset({DEGRADED, FIELDS_IGNORED, RUN_TIME_EXCEEDED, PREEMPTED})
 """Conditions of a PodGroup that are True while they exist."""
 
 

@@ -9,7 +9,7 @@ from phalanx.model.api import core
 from phalanx.model.api.meta import ObjectMeta
 from phalanx.model.api.values import seconds
 from phalanx.model.decisions import EvictionReason
-from phalanx.model.pod_failures import PodFailure
+from phalanx.model.pod_failures import FailedContainer, PodFailure
 
 _FAILED: Final = "Failed"
 _SUCCEEDED: Final = "Succeeded"
@@ -70,17 +70,21 @@ def read_failure(status: core.PodStatus) -> PodFailure | None:
     is_reported = bool(disruption) or status.reason in _NODE_REASONS
     if is_reported or any(each.reason in _NODE_REASONS for each in ended):
         return PodFailure.NODE_LOST
-    return PodFailure.INIT_CONTAINER if failed_init(status) else PodFailure.CONTAINER
+    container = failed_container(status)
+    is_init = container is not None and container.is_init
+    return PodFailure.INIT_CONTAINER if is_init else PodFailure.CONTAINER
 
 
-def failed_init(status: core.PodStatus) -> str:
-    """The init container of a failed pod that failed; empty if none did."""
+def failed_container(status: core.PodStatus) -> FailedContainer | None:
+    """The first container of a failed pod that ended with an error, init containers first."""
     if status.phase != _FAILED:
-        return ""
-    for each in status.init_container_statuses:
-        if any(state.exit_code for state in _ended((each,))):
-            return each.name or "?"
-    return ""
+        return None
+    for is_init, statuses in ((True, status.init_container_statuses), (False, status.container_statuses)):
+        for each in statuses:
+            for end in _ended((each,)):
+                if end.exit_code:
+                    return FailedContainer(each.name or "?", end.exit_code, end.reason, is_init)
+    return None
 
 
 def _says(status: core.PodStatus, texts: tuple[str, ...]) -> bool:

@@ -18,7 +18,7 @@ from phalanx.model.conversion.metadata import (
 )
 from phalanx.model.conversion.pod_status import (
     bound_at,
-    failed_init,
+    failed_container,
     read_disruption,
     read_end,
     read_failure,
@@ -29,7 +29,6 @@ from phalanx.model.dialects.dialect import Dialect
 from phalanx.model.dialects.known import named_groups
 from phalanx.model.dialects.phalanx import PHALANX
 from phalanx.model.dialects.yunikorn import YUNIKORN, application_without_task_group, queue_of
-from phalanx.model.extended_resources import SPECIAL_CLAIM
 from phalanx.model.names import (
     ANNOTATION_CHARGED_QUEUE,
     KAI_QUEUE_LABEL,
@@ -47,6 +46,7 @@ from phalanx.model.names import (
 )
 from phalanx.model.pods import Pod, PodClaim, PodPhase, Scheduled
 from phalanx.model.reasons import Objection, Reason
+from phalanx.model.supplies.devices.extended_resources import SPECIAL_CLAIM
 from phalanx.model.supplies.gpu_shares.read import read_device
 from phalanx.model.supplies.volumes.read import read_claims
 from phalanx.model.workloads.known import KNOWN, WorkloadKinds
@@ -99,7 +99,7 @@ def read_pod(
         scheduled=_scheduled(status),
         nominated=NodeName(intern(status.nominated_node_name)) if status.nominated_node_name else None,
         failure=read_failure(status),
-        failed_init=failed_init(status),
+        failed=failed_container(status),
         disruption=intern(disruption[0]),
         disrupted=disruption[1],
         ended=read_end(meta, status),

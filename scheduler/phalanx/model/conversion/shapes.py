@@ -25,11 +25,11 @@ from phalanx.model.conversion.selectors import (
     read_tolerations,
 )
 from phalanx.model.conversion.spread import read_spread, spread_labels, with_default_spread
-from phalanx.model.extended_resources import ContainerRequest, ExtendedRequests, is_extended
 from phalanx.model.names import ShapeKey
 from phalanx.model.pods import NO_LABELS, PodLabels, PodShape
 from phalanx.model.resources import PODS, Resources
 from phalanx.model.spread_defaults import DefaultConstraint
+from phalanx.model.supplies.devices.extended_resources import ContainerRequest, ExtendedRequests, is_extended
 from phalanx.model.supplies.gpu_shares.devices import GPU_MEMORY, GPU_SHARE
 from phalanx.model.supplies.gpu_shares.read import add_gpu_share
 from phalanx.model.supplies.known import read_supplies, what_supplies_read

@@ -1,7 +1,7 @@
 // The table of gangs: filter, sort, a hundred at a time.
 import { Ago, amount, changeQuery, decimal, GangName, html, Loaded, Nothing, plural, short, State, Table, usePage } from '../lib.js';
 
-const STATES = ['Waiting', 'Starting', 'Running', 'Releasing', 'Failed', 'Finished'];
+const STATES = ['Waiting', 'Starting', 'Degraded', 'Running', 'Releasing', 'Failed', 'Finished'];
 const COLUMNS = [['name', 'Gang'], ['state', 'State'], ['queue', 'Queue'], ['since', 'Since'], ['pods', 'Pods'], ['priority', 'Priority']];
 
 function Heading({ sort, title, query }) {

@@ -2,7 +2,7 @@
 import { Ago, amount, Bar, decimal, GangName, html, link, Loaded, Nothing, plural, short, span, State, Table, usePage } from '../lib.js';
 import { QueueRows } from './queues.js';
 
-const ORDER = ['Waiting', 'Starting', 'Running', 'Releasing', 'Failed', 'Finished'];
+const ORDER = ['Waiting', 'Starting', 'Degraded', 'Running', 'Releasing', 'Failed', 'Finished'];
 
 function Number({ value, name, href, tone = '' }) {
   return html`<li class=${`number ${tone}`}><a href=${href}><strong>${value}</strong> <span>${name}</span></a></li>`;

@@ -8,13 +8,13 @@ from msgspec.structs import replace
 from phalanx.cli.exits import BadInput
 from phalanx.cli.released_claims import made_again
 from phalanx.model.api.core import Namespace, Node, NodeSpec, NodeStatus, Pod, PodStatus
-from phalanx.model.api.devices import ResourceClaim
 from phalanx.model.api.kinds import kind_name
 from phalanx.model.api.meta import KubeObject
 from phalanx.model.api.queues import Queue
 from phalanx.model.names import HOSTNAME_KEY
 from phalanx.model.nodes import is_state_taint
 from phalanx.model.pods import PodPhase
+from phalanx.model.supplies.devices.api import ResourceClaim
 
 Key = tuple[str, str, str]
 """Kind, namespace and name."""

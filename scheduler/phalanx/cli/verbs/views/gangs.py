@@ -8,6 +8,7 @@ from typing import Final
 from msgspec import Struct
 
 from phalanx.cli.verbs.seen import Seen
+from phalanx.limits import PARTIAL_GANG_RELEASED_S
 from phalanx.model.api.pod_groups import PodGroup, PodGroupStatus
 from phalanx.model.api.values import seconds, time_s, utc
 from phalanx.model.charges import total_charges
@@ -26,6 +27,7 @@ class State(StrEnum):
 
     WAITING = "Waiting"
     STARTING = "Starting"
+    DEGRADED = "Degraded"
     RUNNING = "Running"
     FINISHED = "Finished"
     FAILED = "Failed"
@@ -35,6 +37,7 @@ class State(StrEnum):
 _STATES: Final = {
     "Pending": State.WAITING,
     "Scheduling": State.STARTING,
+    "Degraded": State.DEGRADED,
     "Running": State.RUNNING,
     "Finished": State.FINISHED,
     "Failed": State.FAILED,
@@ -130,10 +133,13 @@ def _place(entry: GangEntry) -> tuple[int, str, bool, int, str, str, str]:
 def _row(gang: Gang, group: PodGroup | None, now_ms: int, named_queue: str) -> GangRow:
     """`named_queue`: the queue that it names, if queues could not be read, so that none accepts it here."""
     seen_status = group.status if group is not None and group.status.phase else PodGroupStatus()
-    computed = status_of(gang, GangReport(), before=seen_status, now_ms=now_ms)
+    before = seen_status if group is not None else _started(gang, now_ms)
+    computed = status_of(gang, GangReport(), before=before, now_ms=now_ms)
     status = seen_status if seen_status.phase else computed
     state = _STATES.get(status.phase or "", State.WAITING)
-    reason, message = _why(gang, status)
+    reason, message = (seen_status.reason or "", seen_status.message or "")
+    if not reason:
+        reason, message = _verdict_of_pods(gang, status) or (status.reason or "", status.message or "")
     counts = computed.counts
     waits = state is State.WAITING
     return GangRow(
@@ -209,17 +215,25 @@ def _domain(status: PodGroupStatus) -> str:
     return f"{placement.level} {placement.domain}" if placement and placement.domain else ""
 
 
-def _why(gang: Gang, status: PodGroupStatus) -> tuple[str, str]:
-    """Reason and message: of the PodGroup, or of the condition of a pod of another gang."""
-    if status.reason:
-        return status.reason, status.message or ""
+def _started(gang: Gang, now_ms: int) -> PodGroupStatus:
+    """A status without more than the start, if its pods show that it must have started.
+
+    One that never was complete would have been released.
+    """
+    first = min((pod.running_since for pod in gang.members if pod.running_since), default=0)
+    has_started = first and now_ms // 1000 > first + PARTIAL_GANG_RELEASED_S
+    return PodGroupStatus(started_at=_written(first) if has_started else None)
+
+
+def _verdict_of_pods(gang: Gang, status: PodGroupStatus) -> tuple[str, str] | None:
+    """Reason and message that the condition of most waiting pods has."""
     texts = Counter(
         pod.scheduled.message
         for pod in gang.members
         if pod.node is None and pod.scheduled is not None and pod.scheduled.message
     )
-    if not texts or status.phase not in ("Pending", "Scheduling", "Running", None):
-        return "", ""
+    if not texts or status.phase not in ("Pending", "Scheduling", "Degraded", "Running", None):
+        return None
     return split_message(texts.most_common(1)[0][0])
 
 
@@ -236,7 +250,9 @@ def since(gang: Gang, state: State, status: PodGroupStatus) -> str:
     """When the state began, in RFC 3339. `status`: of its PodGroup, as it was read."""
     if state is State.WAITING:
         return _written(gang.created)
-    if state in (State.FINISHED, State.FAILED):
+    if state is State.DEGRADED and status.phase:
+        return _condition_time(status)
+    if state in (State.FINISHED, State.FAILED, State.DEGRADED):
         ends = [pod.ran[1] for pod in gang.members if pod.ran] + [pod.ended for pod in gang.members]
         return _written(max(ends, default=0)) or _condition_time(status)
     started = time_s(status.started_at) if status.started_at else None

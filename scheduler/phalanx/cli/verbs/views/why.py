@@ -94,7 +94,8 @@ def _evidence(entry: GangEntry) -> Iterator[str]:
 def _notes(entry: GangEntry) -> Iterator[str]:
     if entry.group is not None:
         for condition in entry.group.status.conditions:
-            if condition.type != "Scheduled" and condition.status == "True":
+            is_said = condition.message == entry.row.message
+            if condition.type != "Scheduled" and condition.status == "True" and not is_said:
                 yield f"{condition.type}: {condition.message}"
     if entry.gang is not None:
         yield from _odd_pods(entry.gang.members)
