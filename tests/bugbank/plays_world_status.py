@@ -112,9 +112,9 @@ def a_waiting_pod_gets_one_event() -> str | None:
     return watched(act)
 
 
-_WRITES = 9
-"""A status, a condition and an event, each at most three times: for a preliminary reason, for the reason, and
-for its advice."""
+_WRITES = 7
+"""What was counted: statuses for a preliminary reason, the reason and its advice, conditions of the pod, and
+events about the PodGroup and the pod."""
 
 
 def no_state_is_kept_of_deleted_gangs() -> str | None:

@@ -1,5 +1,6 @@
 """Metrics have the reported values."""
 
+import msgspec
 import pytest
 from phalanx.model.decisions import (
     Bind,
@@ -148,9 +149,18 @@ def test_evictions_are_counted_by_reason_and_begin_with_zero() -> None:
     metrics = Metrics()
     evict = Evict(PodUid("a"), "ns", "a", GangId("g"), 1, EvictionReason.PREEMPTED, "m")
     assert value(metrics, "phalanx_evictions_total", reason="Preempted") == 0
-    metrics.cycle_finished(CycleResult(cycle=1, evictions=(evict, evict)), seconds=0.1)
+    other = msgspec.structs.replace(evict, pod=PodUid("b"))
+    metrics.cycle_finished(CycleResult(cycle=1, evictions=(evict, other)), seconds=0.1)
     assert value(metrics, "phalanx_evictions_total", reason="Preempted") == 2
     assert value(metrics, "phalanx_evictions_total", reason="GangRestarted") == 0
+
+
+def test_an_eviction_that_the_next_cycle_decides_again_counts_once() -> None:
+    metrics = Metrics()
+    evict = Evict(PodUid("a"), "ns", "a", GangId("g"), 1, EvictionReason.PREEMPTED, "m")
+    for cycle, evictions in enumerate([(evict,), (evict,), (), (evict,)], start=1):
+        metrics.cycle_finished(CycleResult(cycle=cycle, evictions=evictions), seconds=0.1)
+    assert value(metrics, "phalanx_evictions_total", reason="Preempted") == 2
 
 
 def test_steps_and_confirmations_are_timed() -> None:

@@ -54,6 +54,7 @@ def test_limits_count_and_a_closed_queue_waits() -> None:
         await asyncio.sleep(10)
         assert (bound(world, "v"), bound(world, "c")) == (2, 2)
         world.create([manifests.queue("v")])
+        await asyncio.sleep(1)  # else the scheduler may see the pod first
         world.create(pods("late", 1, labels={"scheduling.phalanx.dev/queue": "v"}))
         await asyncio.sleep(10)
         assert "a Queue of scheduling.phalanx.dev and a Queue of scheduling.volcano.sh" in message(

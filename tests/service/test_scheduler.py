@@ -81,8 +81,11 @@ async def test_the_reason_of_a_gang_that_does_not_fit_is_in_status_condition_and
         assert condition(world, "train-0")["reason"] == "Unschedulable"
         assert condition(world, "train-0")["message"].startswith(status(world, "train")["reason"])
         assert status(world, "train")["phase"] == "Pending"
-        await world.until(lambda: len(world.get(EVENTS)["items"]) == 5)
-        assert {event["reason"] for event in world.get(EVENTS)["items"]} == {"FailedScheduling"}
+        await world.until(lambda: bool(world.get(EVENTS)["items"]))
+        [event] = world.get(EVENTS)["items"]
+        assert (event["reason"], event["regarding"]["kind"]) == ("FailedScheduling", "PodGroup")
+        assert event["regarding"]["name"] == "train"
+        assert event["note"] == condition(world, "train-0")["message"]
         assert world.nodes_of_pods() == {}
 
 

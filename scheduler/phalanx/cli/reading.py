@@ -1,6 +1,6 @@
 """Read objects with the rights of the kubeconfig's user, for commands that look at a cluster."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -42,9 +42,12 @@ class Reader(Struct, frozen=True):
 
         return await self._list(kind.path(namespace=namespace), objects)
 
-    async def values(self, path: str) -> tuple[Any, ...]:
-        """All objects of a collection as plain values."""
-        return await self._list(path, lambda body: tuple(msgspec.json.decode(body).get("items") or ()))
+    async def values(self, path: str, *, field_selector: str = "") -> tuple[Any, ...]:
+        """The objects of a collection as plain values; all of them without a selector."""
+        selected = {"fieldSelector": field_selector} if field_selector else {}
+        return await self._list(
+            path, lambda body: tuple(msgspec.json.decode(body).get("items") or ()), selected
+        )
 
     async def value(self, path: str) -> Any:
         """One object as plain values; None if it does not exist."""
@@ -55,10 +58,12 @@ class Reader(Struct, frozen=True):
         except ApiError as error:
             raise _not_read(path, error) from error
 
-    async def _list(self, path: str, objects: Callable[[bytes], tuple[T, ...]]) -> tuple[T, ...]:
+    async def _list(
+        self, path: str, objects: Callable[[bytes], tuple[T, ...]], selected: Mapping[str, str] | None = None
+    ) -> tuple[T, ...]:
         found: list[T] = []
         try:
-            async for body in self.client.pages(path):
+            async for body in self.client.pages(path, selected=selected):
                 found += objects(body)
         except (ApiError, Undecodable) as error:
             raise _not_read(path, error) from error

@@ -10,7 +10,7 @@ from typing import Final
 import structlog
 from msgspec import Struct
 
-from phalanx.kube.errors import TRANSIENT, ApiError, TooManyRequests, retry_after
+from phalanx.kube.errors import TRANSIENT, ApiError, Conflict, TooManyRequests, retry_after
 from phalanx.kube.flow_control import Backoff, RateLimiter
 from phalanx.kube.writing import WriteContext
 from phalanx.limits import (
@@ -147,7 +147,7 @@ class BackgroundWriter:
         except TRANSIENT as error:
             self._retry(item, error)
         except ApiError as error:
-            self._abandon(item, "refused", str(error))
+            self._abandon(item, "refused", str(error), is_repeated=isinstance(error, Conflict))
         else:
             self._reports.write_finished(self._queue.type, "written")
 
@@ -173,9 +173,11 @@ class BackgroundWriter:
             self._backing_off[item.key] = item
             asyncio.get_running_loop().call_later(item.backoff.next(at_least=wait), self._put_again, item)
 
-    def _abandon(self, item: _Item, outcome: str, error: str) -> None:
+    def _abandon(self, item: _Item, outcome: str, error: str, *, is_repeated: bool = False) -> None:
+        """`is_repeated`: what is written now follows from the object that changed meanwhile."""
         self._reports.write_finished(self._queue.type, outcome)
-        _log.info("write abandoned", type=self._queue.type, key=str(item.key), outcome=outcome, error=error)
+        log = _log.debug if is_repeated else _log.info
+        log("write abandoned", type=self._queue.type, key=str(item.key), outcome=outcome, error=error)
         item.on_lost()
 
     def _drop_oldest(self) -> None:

@@ -318,7 +318,7 @@ class Binder:
         if gang.attempts >= BIND_ATTEMPTS_MAX:
             self._abort(gang, f"{_step(gang)} cannot be written: {error}")
             return
-        gang.log.info("writing the placement failed, retrying", error=str(error))
+        gang.log.debug("writing the placement failed, retrying", error=str(error))
         delay = gang.backoff.next(at_least=retry_after(error))
         asyncio.get_running_loop().call_later(delay, self._put_gang, gang)
 
@@ -388,7 +388,7 @@ class Binder:
         if isinstance(error, TooManyRequests):
             wait = wait or THROTTLED_WAIT_S
             self._pause_if_not_alone(pod, wait)
-        pod.gang.log.info("bind failed, retrying", pod=pod.name, error=str(error))
+        pod.gang.log.debug("bind failed, retrying", pod=pod.name, error=str(error))
         self._put_later(pod, pod.backoff.next(at_least=wait))
 
     def _pause_if_not_alone(self, pod: PodJob, wait: float) -> None:

@@ -42,9 +42,14 @@ class Client:
         response = await self._transport.request("GET", path, timeout=timeout)
         return decode(_checked(response).body)
 
-    async def pages(self, path: str, *, limit: int = LIST_PAGE_OBJECTS) -> AsyncIterator[bytes]:
-        """Yield the pages of a consistent list. Raises Gone when the continue token has expired."""
-        query = {"limit": str(limit)}
+    async def pages(
+        self, path: str, *, limit: int = LIST_PAGE_OBJECTS, selected: Mapping[str, str] | None = None
+    ) -> AsyncIterator[bytes]:
+        """Yield the pages of a consistent list. Raises Gone when the continue token has expired.
+
+        `selected`: parameters that select objects, such as `fieldSelector`.
+        """
+        query = {"limit": str(limit), **(selected or {})}
         while True:
             response = await self._transport.request("GET", path, query=query, timeout=READ_TIMEOUT_S)
             body = _checked(response).body

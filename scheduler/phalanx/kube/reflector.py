@@ -43,6 +43,9 @@ _WATCH_BACKOFF_FIRST_S: Final = 0.2
 _WATCH_BACKOFF_LONGEST_S: Final = 10.0
 """Seconds at most between two retries. A kind whose CRD was just installed is found that soon."""
 
+_FAILURES_LOGGED: Final = 3
+"""Failures in a row from which on they are logged. Quiet watches end now and then, and so do busy ones."""
+
 _log = structlog.get_logger(__name__)
 
 Sink = Callable[[Applied | Deleted | Relisted | NotListed], None]
@@ -86,6 +89,8 @@ class Reflector:
         self._use_watch_list = context.use_watch_list
         self._initial_list_was_cut = False
         self._decode = KindDecoder(kind)
+        self._failures = 0
+        """In a row."""
         self._backoff = Backoff(
             first=_WATCH_BACKOFF_FIRST_S, longest=_WATCH_BACKOFF_LONGEST_S, jitter=context.jitter
         )
@@ -190,6 +195,7 @@ class Reflector:
             self._version = line.version or self._version
             self._reports.watch_event_received(self.kind.name)
             self._backoff.reset()
+            self._failures = 0
             received = True
         return received
 
@@ -219,6 +225,7 @@ class Reflector:
         self._reports.relisted(self.kind.name, objects=len(event.objects))
         self._reports.watch_event_received(self.kind.name)
         self._backoff.reset()
+        self._failures = 0
         self.sync_error = None
         self.synced.set()
 
@@ -261,7 +268,9 @@ class Reflector:
             self.sync_error = f"{self.kind.plural} cannot be listed: {error}"
         delay = self._backoff.next(at_least=retry_after(error))
         self._reports.watch_failed(self.kind.name, error=type(error).__name__)
-        _log.info("watch failed, retrying", kind=self.kind.name, error=str(error), delay_s=round(delay, 2))
+        self._failures += 1
+        log = _log.warning if self._failures >= _FAILURES_LOGGED else _log.debug
+        log("watch failed, retrying", kind=self.kind.name, error=str(error), delay_s=round(delay, 2))
         await asyncio.sleep(delay)
 
     def _needs_new_list(self, error: Exception) -> bool:

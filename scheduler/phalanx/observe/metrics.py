@@ -17,6 +17,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 from phalanx.clock import Clock, SystemClock
 from phalanx.limits import METRIC_SERIES_MAX
 from phalanx.model.decisions import CycleResult, EvictionReason
+from phalanx.model.names import PodUid
 from phalanx.model.reasons import Reason
 from phalanx.observe.families import Family, Gauges, Refresh
 from phalanx.observe.ports import ClusterFigures, GangStart
@@ -81,6 +82,8 @@ class Metrics:
         self._decisions = self._new_counter(
             "phalanx_decisions_total", "Decisions by kind: placement, bind, eviction, nomination.", "kind"
         )
+        self._evicting: frozenset[PodUid] = frozenset()
+        """The pods that the last cycle evicts: a cycle that decides the same again evicts no more."""
         self._evictions = self._new_counter(
             "phalanx_evictions_total", "Decided evictions of pods, by the reason of the eviction.", "reason"
         )
@@ -156,9 +159,11 @@ class Metrics:
         binds = sum(len(placement.binds) for placement in result.placements)
         self._decisions.of("placement").inc(len(result.placements))
         self._decisions.of("bind").inc(binds)
-        self._decisions.of("eviction").inc(len(result.evictions))
+        evictions = [each for each in result.evictions if each.pod not in self._evicting]
+        self._evicting = frozenset(each.pod for each in result.evictions)
+        self._decisions.of("eviction").inc(len(evictions))
         self._decisions.of("nomination").inc(len(result.nominations))
-        for eviction in result.evictions:
+        for eviction in evictions:
             self._evictions.of(eviction.reason.value).inc()
         for plan in result.plans:
             outcome = "executed" if plan.is_executed else "proposed"

@@ -126,15 +126,6 @@ class CycleLoop:
         if result.stats.errors:
             await self._keep_error(result)
         self._log_plans(result)
-        _log.info(
-            "cycle finished",
-            cycle=result.cycle,
-            gangs_placed=len(result.placements),
-            pods_placed=sum(len(placement.binds) for placement in result.placements),
-            pods_evicted=len(result.evictions),
-            gangs_waiting=len(result.verdicts),
-            seconds=round(seconds, 3),
-        )
         self._dispatch(result)
         if result.stats.inconclusive and self._clock.monotonic() >= self._inconclusive_kept_until:
             await self._keep_inconclusive(result)

@@ -8,9 +8,10 @@ import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import msgspec
+import structlog
 from msgspec import Struct
 
 from phalanx.kube.api_fields import format_time
@@ -20,6 +21,8 @@ from phalanx.kube.job_sizes import JobSize, JobSizeWriter
 from phalanx.kube.status import StatusWriter
 from phalanx.kube.writing import WriteContext
 from phalanx.limits import EVENTS_WAITING_MAX, REPORT_FLUSH_S, REPORT_PERIOD_S, STATUS_WAITING_MAX
+from phalanx.model.api.kind import Kind
+from phalanx.model.api.kinds import KINDS
 from phalanx.model.api.pod_groups import Counts
 from phalanx.model.api.volcano import VolcanoPodGroup
 from phalanx.model.decisions import Bind, CycleResult, Evict, EvictionReason, Placement, QueueReport
@@ -39,6 +42,9 @@ from phalanx.service.gang_records import GangRecords
 from phalanx.service.pod_group_status import GangReport
 from phalanx.service.pod_messages import PodMessages
 from phalanx.service.tenant_names import TenantNames
+from phalanx.service.waiting_events import WaitingEvents
+
+_log: Final[Any] = structlog.get_logger(__name__)
 
 _NEXT_STEP: Final = "Wait until the driver of the device has prepared it"
 
@@ -129,6 +135,7 @@ class Reporter:
         self._queues: Mapping[str, QueueReport] = {}
         self._queues_planned = False
         self._pod_messages = PodMessages(context.clock, self._report_later)
+        self._waiting_events = WaitingEvents(context.clock, self._report_later)
         self._status_writer = BackgroundWriter(
             context,
             WriteQueue("status", _STATUS_CONCURRENCY, STATUS_WAITING_MAX, "STATUS_WAITING_MAX"),
@@ -297,6 +304,7 @@ class Reporter:
 
     def _report_again(self, gang: GangId) -> None:
         self._pod_messages.report_due(gang)
+        self._waiting_events.report_due(gang)
         self._state.mark_changed(gang)
 
     def _changed_report(self, gang: GangId, **changes: object) -> GangReport:
@@ -319,6 +327,7 @@ class Reporter:
                 report = self._reports.pop(gang_id, _NO_REPORT)
                 self._forget_verdict(gang_id)
                 self._pod_messages.forget(gang_id)
+                self._waiting_events.forget(gang_id)
                 self._resize(gang_id, None, None)
                 self._report_without_members(gang_id, report)
             else:
@@ -367,6 +376,8 @@ class Reporter:
             self._report_start_of_one(gang, DIALECTS[gang.members[0].dialect])
         if report.verdict is not None and report.verdict.reason is not Reason.SCHEDULING_GATED:
             self._report_waiting_pods(gang, report.verdict)
+        elif report.verdict is None:
+            self._waiting_events.forget(gang.id)
 
     def _resize(self, gang_id: GangId, gang: Gang | None, verdict: Verdict | None) -> None:
         """Set the parallelism of a Job with partial admission."""
@@ -404,7 +415,44 @@ class Reporter:
                 self._status.pod_group_of(dialect, group.metadata, write)
 
     def _report_waiting_pods(self, gang: Gang, verdict: Verdict) -> None:
+        if not gang.has_waiting or not self._waiting_events.is_settled(verdict):
+            return
         message = ". ".join(filter(None, (f"{verdict.reason.value}: {verdict.message}", verdict.next_step)))
         for pod in self._pod_messages.pods_to_update(gang, verdict, message):
             self._status.pod_unschedulable(pod, message=message)
+        if self._waiting_events.is_new(verdict):
+            self._tell_gang(gang, verdict, message)
+        for pod in self._waiting_events.pods_to_tell(gang, verdict):
             self.events.failed_scheduling(PodRef(pod.namespace, pod.name, pod.uid), message=message)
+
+    def _tell_gang(self, gang: Gang, verdict: Verdict, message: str) -> None:
+        """An event on the object that users know the gang by; a pod, if there is no other object."""
+        _log.info("gang waits", gang=str(gang), reason=verdict.reason.value, message=verdict.message)
+        about = self._object_of(gang)
+        if about is None:
+            pod = next(each for each in gang.members if each.is_waiting)
+            self._waiting_events.told(verdict, pod)
+            about = PodRef(pod.namespace, pod.name, pod.uid)
+        self.events.failed_scheduling(about, message=message)
+
+    def _object_of(self, gang: Gang) -> PodRef | None:
+        """Its PodGroup, workload, or the one workload that controls its pods."""
+        group = self._state.objects.pod_group(gang.id)
+        if group is not None:
+            return _reference(KINDS["PodGroup"], gang.namespace, group.metadata.name, gang.uid)
+        if gang.kind is GangKind.WORKLOAD and gang.workload in KINDS:
+            return _reference(KINDS[gang.workload], gang.namespace, gang.name, gang.uid)
+        dialect = DIALECTS.get(gang.dialect)
+        if gang.kind is GangKind.POD_GROUP and dialect is not None and dialect.kind in KINDS:
+            named = self._state.objects.pod_group_of(dialect, gang.id)
+            kind = KINDS[dialect.kind]
+            return None if named is None else _reference(kind, gang.namespace, named.metadata.name, gang.uid)
+        owners = {pod.controller for pod in gang.members}
+        owner = owners.pop() if len(owners) == 1 and gang.kind is GangKind.LABEL else None
+        if owner is None or owner.workload not in KINDS:
+            return None
+        return _reference(KINDS[owner.workload], gang.namespace, owner.name, owner.uid)
+
+
+def _reference(kind: Kind, namespace: str, name: str, uid: str) -> PodRef:
+    return PodRef(namespace, name, uid, kind.api_name, kind.api_version)

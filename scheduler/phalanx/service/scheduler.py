@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Final
 
 import structlog
@@ -34,6 +35,7 @@ from phalanx.service.bind_confirmations import BindConfirmations
 from phalanx.service.cluster_state import ClusterState
 from phalanx.service.config_reload import ConfigFile, ConfigReload, Reloaded
 from phalanx.service.cycle_loop import CycleLoop
+from phalanx.service.decision_log import DecisionLog
 from phalanx.service.degraded import is_degraded
 from phalanx.service.dispatcher import Dispatcher
 from phalanx.service.gang_records import GangRecords
@@ -119,6 +121,7 @@ class Scheduler:
         self._state.on_api_event = self._binder.notice
         self._last_verdicts: tuple[Verdict, ...] = ()
         parts.metrics.follow_cluster(self._figures)
+        self._decision_log = DecisionLog(partial(_name_of, parts.cache))
         self._dispatcher = Dispatcher(
             state=self._state,
             binder=self._binder,
@@ -126,7 +129,7 @@ class Scheduler:
             reporter=self._reporter,
             clock=clock,
             retry=parts.config.retry,
-            starts=_starts(parts, clock),
+            starts=_starts(parts, clock, self._decision_log),
             confirmations=confirmations,
             records=self._records,
         )
@@ -163,6 +166,7 @@ class Scheduler:
 
     def _dispatch(self, result: CycleResult) -> None:
         self._last_verdicts = result.verdicts
+        self._decision_log.cycle_finished(result)
         self._dispatcher.dispatch(result)
 
     def _figures(self) -> ClusterFigures | None:
@@ -291,11 +295,16 @@ class Scheduler:
         )
 
 
-def _starts(parts: SchedulerDependencies, clock: Clock) -> GangStarts:
+def _starts(parts: SchedulerDependencies, clock: Clock, log: DecisionLog) -> GangStarts:
     """What gangs wait for is recorded only for traces."""
     if parts.traces is None:
-        return GangStarts((parts.metrics,), clock, None)
-    return GangStarts((parts.metrics, parts.traces), clock, WaitHistory())
+        return GangStarts((parts.metrics, log), clock, None)
+    return GangStarts((parts.metrics, log, parts.traces), clock, WaitHistory())
+
+
+def _name_of(cache: Cache, gang: GangId) -> str | None:
+    found = cache.gang(gang)
+    return None if found is None else str(found)
 
 
 def _watcher(

@@ -68,11 +68,11 @@ class DemoCluster:
         """The PodGroup of this name."""
         return next((group for group in self._of(PodGroup) if group.metadata.name == name), None)
 
-    async def event_of(self, pod: str, *, reason: str) -> Mapping[str, Any] | None:
-        """The newest event with this reason about a pod of the default namespace."""
+    async def event_of(self, name: str, *, reason: str) -> Mapping[str, Any] | None:
+        """The newest event with this reason about an object of the default namespace."""
         path = "/apis/events.k8s.io/v1/namespaces/default/events"
         listed = await self.client.get(path, msgspec.json.decode)
-        about = [event for event in listed["items"] if event["regarding"]["name"] == pod]
+        about = [event for event in listed["items"] if event["regarding"]["name"] == name]
         found = [event for event in about if event["reason"] == reason]
         return max(found, key=lambda event: str(event["eventTime"]), default=None)
 

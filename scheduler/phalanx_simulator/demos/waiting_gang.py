@@ -87,12 +87,11 @@ def _show_status(status: PodGroupStatus, console: Console) -> None:
 
 
 async def _show_event(cluster: DemoCluster, console: Console) -> None:
-    """The event of one of the pods, as `kubectl describe` prints it."""
-    pod = f"{_GANG}-{_ROLE}-0"
+    """The event of the gang, as `kubectl describe` prints it."""
     event = await cluster.until_answered(
-        lambda: cluster.event_of(pod, reason="FailedScheduling"), what=f"an event says why {pod} waits"
+        lambda: cluster.event_of(_GANG, reason="FailedScheduling"), what=f"an event says why {_GANG} waits"
     )
-    console.print(_command(f"kubectl describe pod {pod}"))
+    console.print(_command(f"kubectl describe podgroup {_GANG}"))
     console.print(_rows([_words_of(event)]))
 
 

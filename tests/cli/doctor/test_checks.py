@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from phalanx.cli.doctor.checks import rights
 from phalanx.cli.doctor.checks.crds import difference
+from phalanx.cli.doctor.checks.lease import leader
 from phalanx.cli.doctor.checks.taints import tolerates
 from phalanx.cli.doctor.examination import CHECKS, examine, is_wrong
 from phalanx.cli.doctor.finding import Severity, names
@@ -59,6 +60,15 @@ def pod(name: str = "p1", *, status: Values | None = None, meta: Values | None =
 def waiting(message: str) -> Values:
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
     return {"phase": "Pending", "conditions": [condition]}
+
+
+EVICTED_JOB = {"reason": "Preempted", "regarding": {"kind": "Job", "uid": "evicted"}}
+
+
+def failed_job(uid: str = "evicted") -> Values:
+    condition = {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded"}
+    meta = {"name": "j", "namespace": "team", "uid": uid}
+    return {"metadata": meta, "status": {"conditions": [condition]}}
 
 
 def lease(name: str = "phalanx", *, renewed: int = -2, holder: str | None = "phalanx-1") -> Lease:
@@ -330,6 +340,43 @@ FAULTS: dict[str, tuple[dict[str, Any], tuple[str, str, str, str]]] = {
         {"pods": (pod(status=waiting("QueueNotFound: no queue x")),)},
         ("pods", "warning", "Pod team/p1", "1 pod waiting: QueueNotFound: no queue x"),
     ),
+    "several gangs that wait": (
+        {
+            "pods": tuple(
+                pod(f"p{place}", status=waiting(f"{reason}: text"))
+                for place, reason in enumerate(("QueueHeld", "NoDomainFits", "QueueHeld"))
+            )
+        },
+        (
+            *("pods", "note", "3 gangs"),
+            "3 pods waiting: 2 QueueHeld, 1 NoDomainFits: Pod team/p0, Pod team/p1, Pod team/p2.",
+        ),
+    ),
+    "several gangs for one correction": (
+        {"pods": tuple(pod(f"p{place}", status=waiting("QueueNotFound: no queue x")) for place in range(2))},
+        (
+            *("pods", "warning", "2 gangs"),
+            "2 pods waiting: Pod team/p0, Pod team/p1. The first: QueueNotFound: no queue x",
+        ),
+    ),
+    "a configuration that was refused": (
+        {
+            "events": (
+                {"reason": "ConfigReloaded", "eventTime": at(-60)},
+                {"reason": "ConfigRefused", "eventTime": at(-30), "note": "refused: line 2: retri"},
+            )
+        },
+        ("configuration", "error", "Lease phalanx-system/phalanx", "refused: line 2: retri"),
+    ),
+    "a Job that an eviction failed": (
+        {"events": (EVICTED_JOB, {"reason": "Preempted"}), "jobs": (failed_job(), failed_job("other"))},
+        (
+            "jobs",
+            "warning",
+            "Jobs",
+            "1 Job failed by an eviction, which cost all retries: team/j.",
+        ),
+    ),
     "a pod that does not end": (
         {"pods": (pod(nodeName="n1", meta={"deletionTimestamp": at(-301)}, status={"phase": "Running"}),)},
         (
@@ -478,6 +525,28 @@ def test_the_rights_are_those_of_the_roles() -> None:
         for role in roles()
         for rule in role["rules"]
     )
+
+
+def test_a_role_that_was_not_applied_is_one_finding() -> None:
+    kinds = [f"kind-{number:02}" for number in range(40)]
+    seen = msgspec.structs.replace(HEALTHY, rights={Right("", kind, "list"): False for kind in kinds})
+    (only,) = found(seen)
+    assert only[3].endswith("; list kind-04; and 35 more resources.")
+
+
+def test_a_configuration_that_is_used_after_one_that_was_refused_is_no_fault() -> None:
+    refused = {"reason": "ConfigRefused", "eventTime": at(-60)}
+    events = (refused, {"reason": "ConfigReloaded", "eventTime": at(-30)})
+    assert found(msgspec.structs.replace(HEALTHY, events=events)) == []
+
+
+def test_who_leads() -> None:
+    spec = {"holderIdentity": "phalanx-1", "leaseDurationSeconds": 15}
+    leads = msgspec.convert(
+        {"metadata": {"name": "l"}, "spec": {**spec, "renewTime": at(-2), "acquireTime": at(-7200)}}, Lease
+    )
+    assert leader(msgspec.structs.replace(HEALTHY, lease=leads)) == "phalanx-1, for 2h00m"
+    assert leader(msgspec.structs.replace(HEALTHY, lease=None)) == ""
 
 
 def test_names_are_sorted_and_bounded() -> None:

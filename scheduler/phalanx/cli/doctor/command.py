@@ -10,6 +10,7 @@ from cyclopts import Parameter
 from rich.console import Console
 from rich.text import Text
 
+from phalanx.cli.doctor.checks.lease import leader
 from phalanx.cli.doctor.examination import examine, is_wrong
 from phalanx.cli.doctor.finding import CheckFindings, Severity
 from phalanx.cli.doctor.installation import Installation
@@ -63,38 +64,37 @@ def doctor(
     settings = Installation(
         namespace=namespace, service_account=service_account, scheduler_name=scheduler_name
     )
-    results = asyncio.run(_results(settings, kubeconfig, context))
-    if results is None:
+    seen = asyncio.run(_read(settings, kubeconfig, context))
+    if seen is None:
         return Exit.FAILED
+    results, leads = examine(seen), leader(seen)
     if output == "json":
-        print(msgspec.json.format(msgspec.json.encode(as_json(results)), indent=2).decode())
+        print(msgspec.json.format(msgspec.json.encode(as_json(results, leads)), indent=2).decode())
     else:
-        show(results, Console(highlight=False, soft_wrap=True))
+        show(results, Console(highlight=False, soft_wrap=True), leads)
     return Exit.FAILED if is_wrong(results) else Exit.OK
 
 
-async def _results(
-    settings: Installation, kubeconfig: Path | None, context: str | None
-) -> tuple[CheckFindings, ...] | None:
+async def _read(settings: Installation, kubeconfig: Path | None, context: str | None) -> Installation | None:
     try:
         async with reader(kubeconfig=kubeconfig, context=context, connections=_DOCTOR_CONNECTIONS) as source:
-            return examine(await read_installation(source, SystemClock(), settings))
+            return await read_installation(source, SystemClock(), settings)
     except (NoCluster, ApiError, RequestNotSent, OutcomeUnknown) as error:
         print(f"doctor: {error}", file=sys.stderr)
         return None
 
 
-def as_json(results: tuple[CheckFindings, ...]) -> dict[str, Any]:
-    """The names of all checks, and the findings in their order."""
+def as_json(results: tuple[CheckFindings, ...], leads: str = "") -> dict[str, Any]:
+    """Who leads, the names of all checks, and the findings in their order."""
     findings = [
         {"check": result.check, **msgspec.to_builtins(finding)}
         for result in results
         for finding in result.findings
     ]
-    return {"checks": [result.check for result in results], "findings": findings}
+    return {"leader": leads, "checks": [result.check for result in results], "findings": findings}
 
 
-def show(results: tuple[CheckFindings, ...], console: Console) -> None:
+def show(results: tuple[CheckFindings, ...], console: Console, leads: str = "") -> None:
     """Print the findings, the check before each, and how many there are."""
     counts = dict.fromkeys(Severity, 0)
     for result in results:
@@ -108,5 +108,7 @@ def show(results: tuple[CheckFindings, ...], console: Console) -> None:
             )
             console.print(Text(printable(f"  {finding.problem}")))
             console.print(Text(printable(f"  -> {finding.action}")))
+    if leads:
+        console.print(Text(printable(f"leader: {leads}")))
     found = ", ".join(count(number, severity.value) for severity, number in counts.items() if number)
     console.print(Text(f"{count(len(results), 'check')}: {found or 'nothing is wrong'}"))

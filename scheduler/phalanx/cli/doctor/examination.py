@@ -7,7 +7,9 @@ from msgspec import Struct
 
 from phalanx.cli.doctor.checks import (
     clock,
+    configuration,
     crds,
+    evicted_jobs,
     lease,
     other_schedulers,
     pods,
@@ -34,6 +36,7 @@ CHECKS: Final = (
     Check("crds", crds.check, ("crds",)),
     Check("rights", rights.check, ("rights",)),
     Check("lease", lease.check, ("lease",)),
+    Check("configuration", configuration.check, ("events",)),
     Check("clock", clock.check, ("lease", "node_leases")),
     Check("topology", topology.check, ("nodes", "topologies")),
     Check("taints", taints.check, ("nodes", "pods")),
@@ -41,6 +44,7 @@ CHECKS: Final = (
     Check("queues", queues.check, ("queues",)),
     Check("webhooks", webhooks.check, ("webhooks", "endpoint_slices")),
     Check("pods", pods.check, ("pods",)),
+    Check("jobs", evicted_jobs.check, ("events", "jobs")),
     Check(
         "upgrade",
         upgrade.check,

@@ -55,6 +55,9 @@ class Installation(Struct, frozen=True, kw_only=True):
     webhooks: tuple[Values, ...] = ()
     """Mutating and validating webhook configurations."""
     endpoint_slices: tuple[Values, ...] = ()
+    jobs: tuple[Values, ...] = ()
+    events: tuple[Values, ...] = ()
+    """Those of the scheduler that a check reads."""
     unread: Mapping[str, str] = {}
     """By field, why it was not read."""
 

@@ -8,6 +8,8 @@ from typing import Any, Final
 import msgspec
 import yaml
 
+from phalanx.cli.doctor.checks.configuration import REASONS as CONFIGURATION_REASONS
+from phalanx.cli.doctor.checks.evicted_jobs import EVICTED
 from phalanx.cli.doctor.checks.rights import granted
 from phalanx.cli.doctor.installation import Installation, Right, Values
 from phalanx.cli.reading import NotRead, Reader
@@ -22,6 +24,8 @@ from phalanx.resources import data_dir
 _CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _SLICES: Final = "/apis/discovery.k8s.io/v1/endpointslices"
 _WEBHOOKS: Final = "/apis/admissionregistration.k8s.io/v1/"
+_JOBS: Final = "/apis/batch/v1/jobs"
+_EVENTS: Final = "/apis/events.k8s.io/v1/events"
 _REVIEWS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 _ROLES: Final = ("scheduler-role.yaml", "lease-role.yaml")
 _NODE_LEASES: Final = "kube-node-lease"
@@ -44,6 +48,8 @@ async def read_installation(reader: Reader, clock: Clock, settings: Installation
         "node_leases": reader.kind("Lease", namespace=_NODE_LEASES),
         "webhooks": _webhooks(reader),
         "endpoint_slices": reader.values(_SLICES),
+        "jobs": reader.values(_JOBS),
+        "events": _events(reader),
     }
     local_ms, server_ms = await _times(reader, clock)
     found = await asyncio.gather(*fields.values(), return_exceptions=True)
@@ -83,6 +89,14 @@ async def _webhooks(reader: Reader) -> tuple[Values, ...]:
     found: list[Values] = []
     for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
         found += [{**each, "kind": kind} for each in await reader.values(f"{_WEBHOOKS}{kind.lower()}s")]
+    return tuple(found)
+
+
+async def _events(reader: Reader) -> tuple[Values, ...]:
+    """The events with the reasons that checks look for."""
+    found: list[Values] = []
+    for reason in (*CONFIGURATION_REASONS, EVICTED):
+        found += await reader.values(_EVENTS, field_selector=f"reason={reason}")
     return tuple(found)
 
 

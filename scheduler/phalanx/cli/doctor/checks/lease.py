@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from phalanx.cli.doctor.finding import Finding, Severity
 from phalanx.cli.doctor.installation import Installation
 from phalanx.cli.doctor.limits import CLOCK_SKEW_S
+from phalanx.cli.verbs.formatting import age
 
 
 def check(seen: Installation) -> Iterator[Finding]:
@@ -33,3 +34,11 @@ def _problem(seen: Installation) -> str | None:
         ago = f"{age} s ago" if age is not None else "never"
         return f"{spec.holder_identity} renewed it {ago}, more than {spec.lease_duration_seconds} s."
     return None
+
+
+def leader(seen: Installation) -> str:
+    """Who leads, and since when; empty for nobody."""
+    if seen.lease is None or _problem(seen) is not None:
+        return ""
+    since = seen.seconds_since(seen.lease.spec.acquire_time)
+    return f"{seen.lease.spec.holder_identity}" + (f", for {age(round(since))}" if since else "")

@@ -1,5 +1,6 @@
 """Which pods wait, and why; which are not decided, or do not end."""
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
@@ -19,7 +20,7 @@ _ACTIONS: Final = {
 
 
 def check(seen: Installation) -> Iterator[Finding]:
-    """One finding for each gang that waits, one for pods without a verdict, one for those that do not end."""
+    """One finding for each cause of waiting, for pods without a verdict, and for those that do not end."""
     ours = [pod for pod in seen.pods if seen.is_ours(pod)]
     waiting = [pod for pod in ours if not pod.spec.node_name and not pod.spec.scheduling_gates]
     undecided = [
@@ -53,18 +54,35 @@ def check(seen: Installation) -> Iterator[Finding]:
 
 
 def _waiting_gangs(pods: list[Pod]) -> Iterator[Finding]:
+    """One note for all gangs that only wait; of the others one for each reason, with the first message."""
     gangs: dict[str, list[Pod]] = {}
     for pod in pods:
         gangs.setdefault(_gang(pod), []).append(pod)
+    by_reason: dict[tuple[Category, str], dict[str, list[Pod]]] = {}
     for gang, members in sorted(gangs.items()):
         message = _message(members[0])
         category = _category(message)
-        yield Finding(
-            Severity.NOTE if category is Category.WAITING else Severity.WARNING,
-            gang,
-            f"{count(len(members), 'pod')} waiting: {message}",
-            _ACTIONS.get(category, "The gang starts when what it waits for happens."),
-        )
+        reason = "" if category is Category.WAITING else message.partition(":")[0]
+        by_reason.setdefault((category, reason), {})[gang] = members
+    for (category, _), found in sorted(by_reason.items(), key=lambda each: each[0]):
+        yield _waiting(category, found)
+
+
+def _waiting(category: Category, gangs: dict[str, list[Pod]]) -> Finding:
+    messages = [_message(members[0]) for members in gangs.values()]
+    pods = count(sum(map(len, gangs.values())), "pod")
+    if len(gangs) == 1:
+        about, problem = next(iter(gangs)), f"{pods} waiting: {messages[0]}"
+    elif category is Category.WAITING:
+        reasons = Counter(message.partition(":")[0] for message in messages)
+        listed = ", ".join(f"{number} {reason}" for reason, number in reasons.most_common())
+        about, problem = f"{len(gangs)} gangs", f"{pods} waiting: {listed}: {names(gangs)}."
+    else:
+        about, problem = f"{len(gangs)} gangs", f"{pods} waiting: {names(gangs)}. The first: {messages[0]}"
+    severity = Severity.NOTE if category is Category.WAITING else Severity.WARNING
+    return Finding(
+        severity, about, problem, _ACTIONS.get(category, "They start when what they wait for happens.")
+    )
 
 
 def _gang(pod: Pod) -> str:

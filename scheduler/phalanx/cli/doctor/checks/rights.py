@@ -23,23 +23,35 @@ def _serves_suspension(right: Right) -> bool:
     return is_workload or right.name == SUSPENSIONS_NAME
 
 
+_SHOWN: Final = 5
+"""Resources that one finding lists. A role that was not applied lacks a hundred rights."""
+
+
 def check(seen: Installation) -> Iterator[Finding]:
-    """One finding for each resource, with the verbs that are missing, and one for those of suspensions."""
-    missing: dict[tuple[str, str, str, str, bool], list[str]] = {}
+    """One finding for each role, with the rights that it lacks, and one for those of suspensions."""
+    missing: dict[tuple[str, bool], dict[tuple[str, str, str, str], list[str]]] = {}
     for right in sorted(right for right, allowed in seen.rights.items() if not allowed):
-        key = (right.group, right.resource, right.namespace, right.name, _serves_suspension(right))
-        missing.setdefault(key, []).append(right.verb)
+        role = "Role phalanx-lease" if right.namespace else "ClusterRole phalanx-scheduler"
+        about = (right.group, right.resource, right.namespace, right.name)
+        of_role = missing.setdefault((role, _serves_suspension(right)), {})
+        of_role.setdefault(about, []).append(right.verb)
     account = f"ServiceAccount {seen.namespace}/{seen.service_account}"
-    for (group, resource, namespace, name, is_optional), verbs in missing.items():
-        which = f"{resource}.{group}" if group else resource
-        where = (f" named {name}" if name else "") + (f" in namespace {namespace}" if namespace else "")
-        role = "Role phalanx-lease" if namespace else "ClusterRole phalanx-scheduler"
+    for (role, is_optional), lacking in missing.items():
+        texts = [_text(*about, verbs) for about, verbs in lacking.items()]
+        more = len(texts) - _SHOWN
+        listed = "; ".join(texts[:_SHOWN]) + (f"; and {more} more resources" if more > 0 else "")
         yield Finding(
             Severity.WARNING if is_optional else Severity.ERROR,
             account,
-            f"It may not {', '.join(verbs)} {which}{where}.{_LOST if is_optional else ''}",
+            f"It may not {listed}.{_LOST if is_optional else ''}",
             f"Apply the {role} and its binding: `kubectl apply -k deploy/base`.",
         )
+
+
+def _text(group: str, resource: str, namespace: str, name: str, verbs: list[str]) -> str:
+    which = f"{resource}.{group}" if group else resource
+    where = (f" named {name}" if name else "") + (f" in namespace {namespace}" if namespace else "")
+    return f"{', '.join(verbs)} {which}{where}"
 
 
 def granted(roles: Iterator[Mapping[str, Any]], *, namespace: str) -> Iterator[Right]:
