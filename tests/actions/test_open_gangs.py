@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from phalanx.actions.backlog import open_gangs, selection
-from phalanx.actions.backlog.room import Room, need_of
+from phalanx.actions.backlog.free_capacity import FreeCapacity, need_of
 from phalanx.framework.config import SchedulerConfig
 from phalanx.model.queues import Ordering
 from phalanx.model.reasons import Reason
@@ -185,7 +185,7 @@ def test_the_verdict_of_one_that_rests_says_when_its_deadline_has_passed() -> No
     assert "missed startBy" in scenario.decide().verdict("late").message
 
 
-# --- room ---------------------------------------------------------------------------------------------------
+# --- free capacity ------------------------------------------------------------------------------------------
 
 AMOUNTS = st.tuples(st.integers(0, 3), st.integers(0, 3))
 
@@ -196,7 +196,7 @@ AMOUNTS = st.tuples(st.integers(0, 3), st.integers(0, 3))
     data=st.data(),
 )
 @holds(60)
-def test_room_excludes_no_gang_that_fits(
+def test_free_capacity_excludes_no_gang_that_fits(
     free: list[tuple[int, int]], pods: list[tuple[int, int]], data: st.DataObject
 ) -> None:
     least = data.draw(st.integers(1, len(pods)))
@@ -212,7 +212,7 @@ def test_room_excludes_no_gang_that_fits(
     need = need_of(gang)
     assert need is not None
     if any(_fit(some, free) for some in combinations(pods, least)):
-        assert Room(snapshot.nodes).may_take(need)
+        assert FreeCapacity(snapshot.nodes).may_take(need)
 
 
 def _fit(pods: tuple[tuple[int, int], ...], free: list[tuple[int, int]]) -> bool:
@@ -227,11 +227,11 @@ def _fit(pods: tuple[tuple[int, int], ...], free: list[tuple[int, int]]) -> bool
     return False
 
 
-def test_room_excludes_what_exceeds_the_nodes_that_have_the_device() -> None:
+def test_free_capacity_excludes_what_exceeds_the_nodes_that_have_the_device() -> None:
     scenario = Scenario().nodes("gpu", gpu=8, cpu=2).nodes("cpu", 3, gpu=0, cpu=64)
     for name, fields in {"cores": {"gpu": 8, "cpu": 3}, "fits": {"gpu": 8, "cpu": 2}}.items():
         scenario.gang(name, 1, **fields)
     scenario.gang("two", 2, gpu=8, cpu=1)
     gangs = {gang.name: need_of(gang) for gang in scenario.snapshot().gangs.values()}
-    room = Room(scenario.snapshot().nodes)
-    assert [name for name, need in gangs.items() if need and room.may_take(need)] == ["fits"]
+    capacity = FreeCapacity(scenario.snapshot().nodes)
+    assert [name for name, need in gangs.items() if need and capacity.may_take(need)] == ["fits"]

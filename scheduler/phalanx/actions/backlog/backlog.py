@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from phalanx.actions import formatting
-from phalanx.actions.backlog.room import Room
+from phalanx.actions.backlog.free_capacity import FreeCapacity
 from phalanx.actions.backlog.selection import Selection
 from phalanx.framework.queues.unseen_demand import UnseenDemand
 from phalanx.framework.retry import RESTING_TURN_MS, RetryInputs
@@ -40,7 +40,7 @@ class Backlog:
         inputs: RetryInputs,
         refusals: Callable[[], Mapping[QueueName, Mapping[GangId, Refusal]]],
         named: Sequence[GangId] = (),
-        room: Room | None = None,
+        capacity: FreeCapacity | None = None,
     ) -> None:
         """`refusals` gives those of all gangs that have not started, as far as they are known.
 
@@ -51,7 +51,7 @@ class Backlog:
         self.inputs = inputs
         self.refusals = refusals
         self.named = named
-        self._room = room
+        self._capacity = capacity
         self._placements = 0
         self.objections: dict[GangId, Objected] = {}
 
@@ -94,12 +94,12 @@ class Backlog:
 
     def note_placements(self, placements: Sequence[Placement]) -> None:
         """Note what this cycle has placed so far."""
-        if self._room is None:
+        if self._capacity is None:
             return
         for placement in placements[self._placements :]:
             pods = {pod.uid: pod for pod in self.snapshot.gangs[placement.gang].members}
             for bind in placement.binds:
-                self._room.take(bind.node, pods[bind.pod].shape.requests)
+                self._capacity.take(bind.node, pods[bind.pod].shape.requests)
         self._placements = len(placements)
 
     def unseen_demand(self) -> dict[QueueName, UnseenDemand]:

@@ -12,8 +12,8 @@ from typing import TypeVar
 
 from phalanx.actions.backlog.backlog import Backlog, named_in
 from phalanx.actions.backlog.equal_gangs import IDENTITY_LABELS, class_key_of
+from phalanx.actions.backlog.free_capacity import FreeCapacity
 from phalanx.actions.backlog.queue_backlog import QueueBacklog
-from phalanx.actions.backlog.room import Room
 from phalanx.actions.backlog.selection import Selection, bounds_of
 from phalanx.actions.limits import CROWDED_DUE_GANGS
 from phalanx.framework.config import SchedulerConfig
@@ -65,11 +65,11 @@ class Backlogs:
         for name, queue in self._queues.items():
             queue.settle(named, memory.refusal_of, any_may_go_first=_admits_by_value(name, tree))
             queue.refresh(partial(_basis, inputs, name, memory), snapshot.now)
-        room = Room(snapshot.nodes)
+        capacity = FreeCapacity(snapshot.nodes)
         selections = {
             name: Selection(
                 self._queues[name],
-                room,
+                capacity,
                 snapshot.capacity_version,
                 memory.turns.get(name),
                 memory.resting_turns.get(name),
@@ -79,7 +79,7 @@ class Backlogs:
         }
         self._set_bounds(selections, inputs, memory)
         rests = any(each.rests for each in selections.values())
-        return Backlog(snapshot, selections, inputs, self.refusals, named, room if rests else None)
+        return Backlog(snapshot, selections, inputs, self.refusals, named, capacity if rests else None)
 
     def visible_gangs(self, backlog: Backlog) -> Mapping[GangId, Gang]:
         """The gangs that the cycle looks at from its begin, sorted by id."""

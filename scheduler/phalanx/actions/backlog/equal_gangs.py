@@ -15,7 +15,7 @@ from typing import Final, Protocol
 
 from msgspec import json
 
-from phalanx.actions.backlog.room import Lacks
+from phalanx.actions.backlog.free_capacity import Lacks
 from phalanx.actions.limits import EQUAL_GANG_MEMBERS_MAX, EQUAL_GANGS_TRIED
 from phalanx.model.gangs import Gang, QueuePlace
 from phalanx.model.memory import Refusal

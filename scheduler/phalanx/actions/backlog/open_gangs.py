@@ -1,9 +1,9 @@
 """The gangs of a queue that were refused for capacity, and which of them a cycle looks at.
 
 A refusal holds until a change helps that is part of its basis. Even then the gang does not start as long as
-nodes have too little free for it (`room.py`). If very many gangs wait, a cycle looks at the first ones, at
-those that may start now, and at a few others in turn. The others *rest*: they keep their verdict, and they
-count as demand. In a strict FIFO queue all but the first ones rest, since none of them starts before these.
+nodes have too little free for it (`free_capacity.py`). If very many gangs wait, a cycle looks at the first
+ones, at those that may start now, and at a few others in turn. The others *rest*: they keep their verdict, and
+they count as demand. In a strict FIFO queue all but the first ones rest, since none starts before these.
 """
 
 from bisect import bisect_left, insort
@@ -13,7 +13,7 @@ from functools import partial
 from msgspec import Struct
 
 from phalanx.actions.backlog.equal_gangs import Entry, place_of
-from phalanx.actions.backlog.room import Lacks, Room, lacks_of
+from phalanx.actions.backlog.free_capacity import FreeCapacity, Lacks, lacks_of
 from phalanx.actions.limits import OPEN_GANGS_TRIED
 from phalanx.framework.queues.division import NOT_WAITING, Bundles
 from phalanx.framework.queues.unseen_demand import UnseenDemand
@@ -110,17 +110,19 @@ class OpenGangs:
         """The cycle looks at all."""
         return Refused(list(self.entries.values()))
 
-    def divided(self, room: Room, capacity_version: int) -> Refused:
-        """The cycle does not look at all. `room`: what is free at its begin."""
+    def divided(self, capacity: FreeCapacity, capacity_version: int) -> Refused:
+        """The cycle does not look at all. `capacity`: what is free at its begin."""
         if capacity_version != self._capacity_version:
             self._excluded.clear()
             self._capacity_version = capacity_version
         ordered = self._ordered()
         first, rest = ordered.others[:OPEN_GANGS_TRIED], ordered.others[OPEN_GANGS_TRIED:]
         due = (
-            [] if self._is_strict else [each for each in rest if is_outdated(each) and self._fits(each, room)]
+            []
+            if self._is_strict
+            else [each for each in rest if is_outdated(each) and self._fits(each, capacity)]
         )
-        outdated = [each for each in first if is_outdated(each) and not self._fits(each, room)]
+        outdated = [each for each in first if is_outdated(each) and not self._fits(each, capacity)]
         return Refused([*ordered.always, *first], due, rest, outdated)
 
     def demand_without(self, seen: Collection[GangId], behind: Mapping[GangId, int]) -> UnseenDemand:
@@ -149,11 +151,11 @@ class OpenGangs:
             if gang not in seen and _is_demand(entry):
                 yield _lacks(entry).pods, 1 + behind.get(gang, 0)
 
-    def _fits(self, entry: Entry, room: Room) -> bool:
+    def _fits(self, entry: Entry, capacity: FreeCapacity) -> bool:
         """Whether the nodes have enough free. What they have grows only with the capacity version."""
         if entry.gang.id in self._excluded:
             return False
-        if may_take(room, entry):
+        if may_take(capacity, entry):
             return True
         self._excluded.add(entry.gang.id)
         return False
@@ -176,10 +178,10 @@ def is_outdated(entry: Entry) -> bool:
     return entry.group is not None and not entry.group.is_current
 
 
-def may_take(room: Room, entry: Entry) -> bool:
+def may_take(capacity: FreeCapacity, entry: Entry) -> bool:
     """Whether what nodes have free does not exclude that the gang starts."""
     need = _lacks(entry).need
-    return need is None or room.may_take(need)
+    return need is None or capacity.may_take(need)
 
 
 def _is_demand(entry: Entry) -> bool:

@@ -16,9 +16,9 @@ from itertools import islice
 from msgspec import Struct
 
 from phalanx.actions.backlog.equal_gangs import Entry, Kind, place_of
+from phalanx.actions.backlog.free_capacity import FreeCapacity
 from phalanx.actions.backlog.open_gangs import is_outdated, may_take
 from phalanx.actions.backlog.queue_backlog import QueueBacklog
-from phalanx.actions.backlog.room import Room
 from phalanx.actions.limits import (
     CROWDED_DUE_GANGS,
     CROWDED_EXPLANATIONS,
@@ -62,21 +62,21 @@ class Selection:
     def __init__(
         self,
         backlog: QueueBacklog,
-        room: Room,
+        capacity: FreeCapacity,
         capacity_version: int,
         last_in_turn: QueuePlace | None = None,
         last_rested: QueuePlace | None = None,
         *,
         may_rest: bool = True,
     ) -> None:
-        """`room`: what is free now. `last_in_turn`: the place of the last gang that earlier cycles tried in
-        turn; `last_rested`: that of the last resting one. `may_rest`: whether gangs may rest."""
+        """`capacity`: what is free now. `last_in_turn`: the place of the last gang that earlier cycles tried
+        in turn; `last_rested`: that of the last resting one. `may_rest`: whether gangs may rest."""
         self.backlog = backlog
-        self._room = room
+        self._capacity = capacity
         self.rests = may_rest and len(backlog.open) > OPEN_GANGS_MAX
         """Whether open gangs rest."""
         self._refused = (
-            backlog.open.divided(room, capacity_version) if self.rests else backlog.open.all_first()
+            backlog.open.divided(capacity, capacity_version) if self.rests else backlog.open.all_first()
         )
         self._first = {entry.gang.id for entry in self._refused.first}
         self._kept = {entry.gang.id for entry in self._refused.outdated[1:]}
@@ -252,7 +252,7 @@ class Selection:
         return (
             entry.gang.id in self._first
             or entry.gang.id not in self.backlog.open.entries
-            or may_take(self._room, entry)
+            or may_take(self._capacity, entry)
         )
 
     def _lots_within(self, entries: Iterator[Entry], limit: int) -> Iterator[list[Entry]]:

@@ -77,7 +77,7 @@ class _Nodes(Struct, frozen=True):
     """How many members they take as far as the device goes."""
 
 
-class Room:
+class FreeCapacity:
     """The free amounts of nodes at the begin of a cycle, less what the cycle has placed."""
 
     def __init__(self, nodes: Mapping[NodeName, NodeState]) -> None:
