@@ -2,8 +2,8 @@
 
 A refusal holds until a change helps that is part of its basis. Even then the gang does not start as long as
 nodes have too little free for it (`free_capacity.py`). If very many gangs wait, a cycle looks at the first
-ones, at those that may start now, and at a few others in turn. The others *rest*: they keep their verdict, and
-they count as demand. In a strict FIFO queue all but the first ones rest, since none starts before these.
+ones, at those that may start now, and at a few others in turn. The others *rest*: they keep their verdict and
+count as demand. In a strict FIFO queue all but the first ones rest, since none starts before these.
 """
 
 from bisect import bisect_left, insort
