@@ -121,6 +121,9 @@ class _Allocation:
 
     def _recall(self, demand: Demand) -> Refusal | None:
         """The refusal of an earlier cycle, unless pods placed in this cycle may help the demand."""
+        kept = self._backlog.kept(demand.gang)
+        if kept is not None:
+            return kept
         if self._outcome.steps and has_required_affinity(demand):
             return None
         return self._refusals.recall(demand.gang, demand.cause)

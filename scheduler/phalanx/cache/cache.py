@@ -14,11 +14,13 @@ from phalanx.cache.devices.tables import DeviceTables
 from phalanx.cache.events import (
     Applied,
     Assumed,
+    Awaited,
     AwaitsDevices,
     ChangeLog,
     Changes,
     Deleted,
     Event,
+    Forgotten,
     NotListed,
     Recorded,
     Relisted,
@@ -186,10 +188,15 @@ class Cache:
             self._pods.set_awaits_devices(event, log)
         elif isinstance(event, Recorded):
             self._gangs.records.note(event, log)
+        elif isinstance(event, Awaited):
+            self._pods.await_(event, log)
         else:
-            self._pods.forget(event, log)
-            for supply in self._supplies:
-                supply.forget(event.pod, log)
+            self._forget(event, log)
+
+    def _forget(self, event: Forgotten, log: ChangeLog) -> None:
+        self._pods.forget(event, log)
+        for supply in self._supplies:
+            supply.forget(event.pod, log)
 
     def _assume(self, event: Assumed, log: ChangeLog) -> None:
         self._pods.assume(event, log)
