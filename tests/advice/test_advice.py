@@ -49,6 +49,9 @@ LATER_SUBGROUPS = (715_388,)
 WITHOUT_LABEL = (715_191,)
 """Nodes like one that lacks a label lack it too."""
 
+NEAR_ANOTHER = (740_140,)
+"""Members of a subgroup start only near those of another one."""
+
 SEEDS = (
     *range(examples(50)),
     *WITH_OTHER_MEMBERS,
@@ -61,6 +64,7 @@ SEEDS = (
     *OTHER_FIELDS,
     *LATER_SUBGROUPS,
     *WITHOUT_LABEL,
+    *NEAR_ANOTHER,
 )
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reasons.md"
 
