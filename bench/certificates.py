@@ -3,11 +3,11 @@
     python -m bench.certificates [--cases N] [--first SEED] [--kind KIND]
 
 Each case is decided by `phalanx decide`; each certificate of its placements is compared with the objective as
-docs/objects.md defines it and with all placements that are possible (tests/certificates). So is what verdicts
-say of the number and the cost of victims and of moves, with all sets of gangs. Prints one line per kind of
-case, the first disagreements with their seeds, and the counts of all cases in the last line. "wrong" counts
-statements with any disagreement, "notBest" those that are called proven although something is better. Seeds
-begin at `--first`; the exit code is 1 if a statement is wrong.
+docs/certificates.md defines it and with all placements that are possible (tests/certificates). So is what
+verdicts say of the number and the cost of victims and of moves, with all sets of gangs. Prints one line per
+kind of case, the first disagreements with their seeds, and the counts of all cases in the last line. "wrong"
+counts statements with any disagreement, "notBest" those that are called proven although something is better.
+Seeds begin at `--first`; the exit code is 1 if a statement is wrong.
 """
 
 import argparse

@@ -14,9 +14,10 @@ heap with those of the same events without the heap:
 - verdict: it submits a gang that does not fit; the cycles until its verdict has a reason. Advice is searched
   between cycles, as in the running scheduler, and is not counted.
 
-The heap is of equal or of distinct requests, single pods or gangs of ten. The lines "while the heap arrives"
-are measured while cycles still work on the heap: the longest cycle, and the quiet tenant's start and verdict
-then, each with the number of cycles. Writes bench/results/heap.json.
+The heap is of equal or of distinct requests, single pods or gangs of ten. Pods and gangs of two that wait for
+capacity could start if nodes were free: when a pod ends, a pod of this heap starts. The lines "while the heap
+arrives" are measured while cycles still work on the heap: the longest cycle, and the quiet tenant's start and
+verdict then, each with the number of cycles. Writes bench/results/heap.json.
 """
 
 import argparse
@@ -57,6 +58,8 @@ class Heap(NamedTuple):
     field: str = ""
     terms: int = 0
     runs: bool = False
+    gpu: int = 64
+    """Per pod, without `field`: more than nodes have, or as many."""
 
 
 HEAPS: Final = {
@@ -64,6 +67,8 @@ HEAPS: Final = {
     "distinct pods": Heap(10_000, distinct=True),
     "equal gangs": Heap(10_000, GANG_SIZE),
     "distinct gangs": Heap(10_000, GANG_SIZE, distinct=True),
+    "distinct pods that wait for capacity": Heap(10_000, distinct=True, gpu=8),
+    "distinct gangs that wait for capacity": Heap(20_000, 2, distinct=True, gpu=8),
     "200 running pods of 1,000 anti-affinity terms": Heap(
         200, field="podAntiAffinity", terms=1000, runs=True
     ),
@@ -110,7 +115,7 @@ class World:
                 _pod(
                     f"{gang}-{index}",
                     "heap",
-                    gpu=0 if heap.runs else 8 if heap.field else 64,
+                    gpu=0 if heap.runs else 8 if heap.field else heap.gpu,
                     cpu=1
                     if heap.runs
                     else 100 + (index if heap.size > GANG_SIZE else index // heap.size) * heap.distinct,

@@ -23,6 +23,13 @@ _RULES: Final = {
 }
 """Keys of a schema that limit the value, and how the page states them."""
 
+_EXPLAINED_BY: Final = {
+    "PodGroup": "[Objects](../objects.md) and [roles](../roles.md) explain",
+    "Queue": "[Queues](../queues.md) explains",
+    "Topology": "[Topology](../topology.md) explains",
+}
+"""The pages with examples of a kind."""
+
 
 def pages() -> dict[str, str]:
     """All generated pages, by their path in the site."""
@@ -45,7 +52,7 @@ def object_page(definition: Schema) -> str:
         "",
         f"`apiVersion: {api}`, `kind: {names['kind']}`, {scope}; `kubectl get {names['shortNames'][0]}`.",
         "This page is generated from the CustomResourceDefinition.",
-        "[Objects](../objects.md) explains the fields with examples.",
+        f"{_EXPLAINED_BY[names['kind']]} the fields with examples.",
         "",
         schema["description"],
     ]

@@ -73,7 +73,14 @@ class Engine:
         backlog = self.backlogs.begin(snapshot)
         gangs = self.backlogs.visible_gangs(backlog)
         behind = backlog.equal_gangs_behind()
-        session = Session(snapshot, self.config, cache=self.session_cache, gangs=gangs, behind=behind)
+        session = Session(
+            snapshot,
+            self.config,
+            cache=self.session_cache,
+            gangs=gangs,
+            behind=behind,
+            unseen=backlog.unseen_demand(),
+        )
         cycle = Cycle(
             session,
             backlog,

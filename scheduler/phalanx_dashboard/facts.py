@@ -12,6 +12,7 @@ from phalanx.cli.verbs.views.gangs import GangEntry, gang_entries
 from phalanx.cli.verbs.views.nodes import NodeRow, NodesView, nodes_view
 from phalanx.cli.verbs.views.queues import QueuesView, queues_view
 from phalanx.cli.verbs.views.top import TopView, frame_of
+from phalanx.model.workloads.known import WORKLOADS
 
 Event = Mapping[str, Any]
 
@@ -77,7 +78,7 @@ def restricted(facts: Facts, scope: Scope) -> Facts:
     objects, unread, snapshot = dict(seen.objects), dict(seen.unread), seen.cluster
     partial, notes = seen.partial, list(seen.notes)
     if scope.namespaces is not None:
-        for kind in ("Pod", "PodGroup"):
+        for kind in ("Pod", "PodGroup", *objects.keys() & WORKLOADS.keys()):
             objects[kind] = tuple(each for each in objects.get(kind, ()) if scope.shows(_namespace(each)))
         gangs = {name: gang for name, gang in snapshot.gangs.items() if scope.shows(gang.namespace)}
         snapshot, partial = replace(snapshot, gangs=gangs), partial | {"Pod", "PodGroup"}

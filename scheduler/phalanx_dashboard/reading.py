@@ -4,6 +4,7 @@ from typing import Final, Protocol
 
 from msgspec.structs import replace
 from phalanx.cli.verbs.events import FORBIDDEN, read_events
+from phalanx.cli.verbs.jobs import SUSPENDED_KINDS
 from phalanx.cli.verbs.nodes import EVERYWHERE, NODE_KINDS
 from phalanx.cli.verbs.options import ClusterOptions
 from phalanx.cli.verbs.runner import FAILURES, Question
@@ -15,7 +16,7 @@ from phalanx.kube.garbage_collection import GarbageCollection
 from phalanx_dashboard.connection import Connection
 from phalanx_dashboard.facts import Event, Facts
 
-KINDS: Final = (*NODE_KINDS, "Topology")
+KINDS: Final = (*NODE_KINDS, "Topology", *SUSPENDED_KINDS)
 
 
 class Reader(Protocol):
@@ -56,7 +57,7 @@ class ClusterReader:
             view=lambda seen: seen,
             lines=lambda _, __: (),
             everywhere=EVERYWHERE,
-            quiet=frozenset({"PriorityClass"}),
+            quiet=frozenset({"PriorityClass", *SUSPENDED_KINDS}),
             enrich=with_events,
         )
         try:

@@ -196,7 +196,7 @@ def _guarantees(history: History) -> Iterator[Finding]:
 
 
 def _is_plain(world: World) -> bool:
-    """Whether objects.md says exactly what is demanded: without limits, and preemptible gangs only."""
+    """Whether queues.md says exactly what is demanded: without limits, and preemptible gangs only."""
     return all(not each.limit for each in world.accounts.values()) and all(
         each.is_preemptible for each in world.works.values()
     )

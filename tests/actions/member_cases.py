@@ -1,6 +1,6 @@
 """Random gangs on tiny clusters, and an exhaustive search over all sets of members and all placements.
 
-It follows `docs/objects.md` ("Which members start") and shares no code with the scheduler.
+It follows `docs/roles.md` ("Which members start") and shares no code with the scheduler.
 """
 
 from collections.abc import Iterator, Sequence

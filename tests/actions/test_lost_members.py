@@ -1,4 +1,4 @@
-"""Losses over several cycles: what happened between them, as docs/objects.md says."""
+"""Losses over several cycles: what happened between them, as docs/roles.md says."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Which waiting pods are repairs, against a brute force that follows the words of docs/objects.md."""
+"""Which waiting pods are repairs, against a brute force that follows the words of docs/roles.md."""
 
 from collections.abc import Sequence
 from itertools import combinations, permutations

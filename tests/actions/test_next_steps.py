@@ -240,6 +240,37 @@ def test_nodes_get_no_label_by_which_pods_there_repel_the_gang() -> None:
     assert verdict(scenario).next_step.startswith("Label n-1 with one value of test/rack, or ")
 
 
+def test_the_smallest_change_lets_any_member_start_that_a_running_gang_waits_for() -> None:
+    """The first surplus member lacks a device too."""
+    scenario = Scenario().nodes("n", cpu=8, gpu=1).gang("old", 1, cpu=6, gpu=1, on=["n-0"])
+    scenario.gang("g", 1, cpu=1, on=["n-0"]).role("g", 1, cpu=2, gpu=1, role="ps")
+    assert verdict(scenario).next_step == (
+        "Wait until gang team/old ends or 1 more cpu, 1 more nvidia.com/gpu are free on n-0"
+    )
+    scenario.role("g", 1, cpu=2, role="worker")
+    assert verdict(scenario).next_step == "Wait until gang team/old ends or 1 more cpu is free on n-0"
+
+
+def test_a_member_that_no_node_could_take_is_one_to_start_with_without_the_field_that_excludes_nodes() -> (
+    None
+):
+    scenario = Scenario().nodes("a", gpu=2).nodes("b", gpu=4)
+    scenario.gang("g", 2, gpu=2, role="first", selector={"group": "a"}, near=(term(app="store"),))
+    step = "emove nodeSelector and remove podAffinity"
+    assert step in verdict(scenario).next_step
+    scenario.role("g", 2, gpu=1, role="unfit", selector={"group": "none"})
+    assert step not in verdict(scenario).next_step
+    assert "emove nodeSelector" in verdict(scenario).next_step
+
+
+def test_a_lower_minimum_helps_at_once_if_other_members_than_those_of_the_empty_cluster_fit_now() -> None:
+    """The member near `store` fits while that runs, another one when it has ended."""
+    store = {"app": "store"}
+    scenario = Scenario().nodes("n", cpu=4, gpu=2).gang("store", 1, gpu=2, labels=store, on=["n-0"])
+    scenario.gang("g", 1, min=3, cpu=1, role="near", near=(term(app="store"),))
+    assert verdict(scenario.role("g", 2, gpu=2, role="far")).next_step == "Lower minMember to 1"
+
+
 # --- effort -------------------------------------------------------------------------------------------------
 
 

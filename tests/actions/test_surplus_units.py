@@ -7,6 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from phalanx.actions.demands.demand import Demand, Stage, batches_of
 from phalanx.actions.demands.surplus_units import surplus_in_units, units_of
+from phalanx.actions.demands.tried_beside import tried_beside
+from phalanx.framework.member_records import no_record_of
 from phalanx.model.api.core import Pod
 from phalanx.model.gangs import Gang
 from phalanx.model.reasons import Objection
@@ -69,6 +71,16 @@ def test_a_replica_starts_whole_or_not_at_all(
             chosen = data.draw(st.lists(st.sampled_from(chosen), unique_by=lambda each: each.uid))
         present.update(dict(each.all_labels)[REPLICA] for each in chosen)
     assert all(count in (0, hosts) or before[name] for name, count in present.items())
+
+
+def test_no_part_of_a_replica_is_tried_if_the_replica_fails() -> None:
+    pods = [worker("head", "", runs=True, group="headgroup")]
+    pods += [worker(f"w-{host}", f"r{host // 3}", runs=False) for host in range(6)]
+    gang = gang_of(cluster(3), *pods)
+    demands = surplus(gang)
+    assert not isinstance(demands, Objection)
+    assert [demand.count for demand in demands] == [3, 3]
+    assert tried_beside(demands[0], no_record_of(gang)) == ()
 
 
 @holds(100)

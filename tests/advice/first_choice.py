@@ -1,6 +1,6 @@
 """The members that a verdict is about: the first set of them that is enough.
 
-It is written from docs/objects.md ("Which members start", `minSubGroups`) and shares no code
+It is written from docs/roles.md ("Which members start", `minSubGroups`) and shares no code
 with the scheduler.
 """
 

@@ -296,23 +296,29 @@ def _path_of(world: _World, queue: str) -> list[str]:
 
 
 def _bring_back(world: _World, advice: Advice) -> None:
-    for name in advice.names:
+    for step in advice.names:
+        action, _, name = step.rpartition(" ")
         node = world.named("Node", name)
-        if not _is_unavailable(node):
-            raise NotFollowable(f"{name} is available")
-        _make_available(node)
-
-
-def _make_available(node: Document) -> None:
-    node["spec"].pop("unschedulable", None)
-    node["status"]["conditions"] = READY
+        before = copy.deepcopy(node)
+        if action == "uncordon":
+            node["spec"].pop("unschedulable", None)
+        else:
+            node["status"]["conditions"] = READY
+        if node == before:
+            raise NotFollowable(f"{name} does not need it: {action}")
 
 
 def _bring_all_back(world: _World, advice: Advice) -> None:
     names = [node["metadata"]["name"] for node in world.of_kind("Node") if _is_unavailable(node)]
     if advice.count > len(names):
         raise NotFollowable(f"{len(names)} nodes are unavailable")
-    _bring_back(world, Advice("back", names=tuple(names)))
+    for name in names:
+        _make_available(world.named("Node", name))
+
+
+def _make_available(node: Document) -> None:
+    node["spec"].pop("unschedulable", None)
+    node["status"]["conditions"] = READY
 
 
 def _label(world: _World, advice: Advice) -> None:

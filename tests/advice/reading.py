@@ -19,7 +19,7 @@ class Advice(Struct, frozen=True):
 
     kind: str
     names: tuple[str, ...] = ()
-    """Holders of capacity, nodes, or limits."""
+    """Holders of capacity, nodes, or limits; to bring nodes back, such as "uncordon n1" and "repair n1"."""
     amounts: tuple[Amounts, ...] = ()
     """For each of the names."""
     level: str = ""
@@ -200,7 +200,7 @@ ACTIONS: Final[Forms] = (
     ),
     (
         r"(?P<nodes>(?:uncordon|repair|wait until) (?!or ).+)",
-        lambda match: Advice("back", names=tuple(_nodes(match["nodes"]))),
+        lambda match: Advice("back", names=tuple(_back(match["nodes"]))),
     ),
     (
         r"add (?P<most>at most )?(?P<count>\d+) nodes? like (?P<node>\S+)(?: with at least (?P<least>.+))?",
@@ -238,10 +238,13 @@ def _fields(text: str) -> Iterator[str]:
         yield part.removeprefix("remove ")
 
 
-def _nodes(text: str) -> Iterator[str]:
-    """Such as "uncordon n1, n2 and repair n3 and wait until n4 takes pods"."""
+def _back(text: str) -> Iterator[str]:
+    """Such as "uncordon n1, n2 and repair n2, n3 and wait until n4 takes pods"."""
+    last = ""
     for part in re.split(r", | and ", re.sub(" takes? pods$", "", text)):
-        yield part.rpartition(" ")[2]
+        action, _, name = part.rpartition(" ")
+        last = action or last
+        yield f"{last} {name}"
 
 
 # --- amounts ------------------------------------------------------------------------------------------------

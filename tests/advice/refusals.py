@@ -3,14 +3,18 @@
 import json
 import tempfile
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 from phalanx.cli.exits import BadInput
 from phalanx.cli.manifests.read import read_manifests
 from phalanx.cli.static_cluster import StaticCluster, run_until_stable
+from phalanx.cycle import Engine
 from phalanx.framework.config import ActionName, SchedulerConfig
+from phalanx.limits import DECIDE_CYCLES_MAX
 from phalanx.model.decisions import CycleResult
 from phalanx.model.reasons import Verdict
 
@@ -28,6 +32,10 @@ FOUND_BEFORE: Final = ("UnsupportedField",)
 """Reasons that are found before a gang is tried. Their next step removes this obstacle; others may show."""
 
 _GROUPS: Final = (f"default/{ASKER}", f"default/{ASKER}-0")
+
+
+SAME_CLUSTERS: Final = 64
+"""Clusters that are kept with the answer: a case asks the same question several times."""
 
 
 class Refusal(Struct, frozen=True):
@@ -74,13 +82,20 @@ def verdict_of(results: Sequence[CycleResult]) -> Verdict | None:
 
 def decided(documents: Sequence[Document], config: SchedulerConfig = CONFIG) -> tuple[CycleResult, ...]:
     """The cycles that `phalanx decide` runs on these manifests."""
+    return run_until_stable(_cluster(_as_list(documents), config), config)[0]
+
+
+def _as_list(documents: Sequence[Document]) -> str:
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": documents})
+
+
+def _cluster(text: str, config: SchedulerConfig) -> StaticCluster:
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
-        json.dump({"apiVersion": "v1", "kind": "List", "items": documents}, file)
+        file.write(text)
         file.flush()
         manifests = read_manifests([str(Path(file.name))])
     now = int(manifests.latest.timestamp() * 1000)
-    results, _ = run_until_stable(StaticCluster(manifests.objects, config=config, now=now), config)
-    return results
+    return StaticCluster(manifests.objects, config=config, now=now)
 
 
 def settled(documents: Sequence[Document], results: Sequence[CycleResult]) -> Iterator[Document]:
@@ -110,12 +125,24 @@ def emptied(documents: Sequence[Document]) -> list[Document]:
 
 def is_helped(documents: Sequence[Document]) -> bool:
     """Whether members of the asker get nodes without evictions."""
-    return any(
-        bind.name.startswith(f"{ASKER}-")
-        for result in decided(documents, WITHOUT_EVICTIONS)
-        for placement in result.placements
-        for bind in placement.binds
-    )
+    return _is_helped(_as_list(documents))
+
+
+@lru_cache(maxsize=SAME_CLUSTERS)
+def _is_helped(text: str) -> bool:
+    """Without verdicts on what would help instead."""
+    cluster = _cluster(text, WITHOUT_EVICTIONS)
+    engine = Engine(WITHOUT_EVICTIONS, defers_advice=True)
+    for _ in range(DECIDE_CYCLES_MAX):
+        before = cluster.memory
+        result = engine.decide(cluster.snapshot())
+        cluster.apply(result)
+        binds = [bind for placement in result.placements for bind in placement.binds]
+        if any(bind.name.startswith(f"{ASKER}-") for bind in binds):
+            return True
+        if not binds and replace(result.memory, cycle=before.cycle) == before:
+            return False
+    return False
 
 
 def is_tried(documents: Sequence[Document]) -> bool:

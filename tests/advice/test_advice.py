@@ -25,7 +25,35 @@ NOT_MONOTONE = (601_760, 601_882)
 """Without one part another is not needed either: a toleration adds nodes to a spread. The end of running work
 ends the pods that affinity selects."""
 
-SEEDS = (*range(examples(50)), *WITH_OTHER_MEMBERS, *NOT_MONOTONE)
+OTHER_DEMANDS = (600_243, 600_392, 602_130, 602_429, 602_613, 700_527)
+"""After less than lets the refused members fit, others of the gang are tried and fit."""
+
+UNFIT_BEFORE = (601_773,)
+"""Members that no node can take are members to start with once a field is removed."""
+
+SMALLER_MINIMUM = (601_045,)
+"""Other members reach a lower minimum now than in the empty cluster."""
+
+TWO_FAULTS = (600_018, 600_971)
+"""A node is cordoned and faulty."""
+
+LIMITS_OF_ANOTHER = (700_914, 701_241)
+"""Several actions together let other members of the gang start, which need other limits to be raised."""
+
+OTHER_FIELDS = (700_975,)
+"""Without one field other members start."""
+
+SEEDS = (
+    *range(examples(50)),
+    *WITH_OTHER_MEMBERS,
+    *NOT_MONOTONE,
+    *OTHER_DEMANDS,
+    *UNFIT_BEFORE,
+    *SMALLER_MINIMUM,
+    *TWO_FAULTS,
+    *LIMITS_OF_ANOTHER,
+    *OTHER_FIELDS,
+)
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reasons.md"
 
 pytestmark = [pytest.mark.properties, pytest.mark.xdist_group("advice")]

@@ -1,4 +1,4 @@
-"""The oracle's choice of the members that a verdict is about, in cases that docs/objects.md decides."""
+"""The oracle's choice of the members that a verdict is about, in cases that docs/roles.md decides."""
 
 from typing import Any
 

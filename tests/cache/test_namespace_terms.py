@@ -1,4 +1,4 @@
-"""The different terms of the pods of a namespace are bounded, as docs/objects.md says."""
+"""The different terms of the pods of a namespace are bounded, as docs/topology.md says."""
 
 from typing import Any
 

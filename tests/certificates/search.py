@@ -1,4 +1,4 @@
-"""All possible placements of a step, and the best of them, as docs/objects.md defines both.
+"""All possible placements of a step, and the best of them, as docs/certificates.md defines both.
 
 Nothing of `phalanx` is imported here: these definitions check those of the product.
 """

@@ -1,4 +1,4 @@
-"""The objective of a placement as docs/objects.md defines it under "Certificates".
+"""The objective of a placement as docs/certificates.md defines it under "Certificates".
 
 Nothing of `phalanx` is imported here: these definitions check those of the product.
 """

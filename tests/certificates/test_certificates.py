@@ -1,4 +1,4 @@
-"""Certificates against docs/objects.md: every objective, bound and proof is compared with all placements.
+"""Certificates against docs/certificates.md: objectives, bounds and proofs compared with all placements.
 
 `python -m bench.certificates` tries more cases, and PHALANX_EXAMPLES too.
 """

@@ -1,6 +1,6 @@
 """The sufficient sets of members in their order, against all subsets of some pods.
 
-The check follows `docs/objects.md` ("Which members start").
+The check follows `docs/roles.md` ("Which members start").
 """
 
 from collections.abc import Sequence

@@ -302,6 +302,24 @@ def test_only_roles_that_may_exist_are_waited_for(
     assert minimums(gang) == minimum
 
 
+@pytest.mark.parametrize(
+    ("metadata", "expected"),
+    [
+        ({"labels": {label("pod-group"): "train"}}, {"ps": 0, "worker": 4}),
+        ({"annotations": {"scheduling.k8s.io/group-name": "train"}}, {"ps": 0, "worker": 4}),
+        ({"labels": {"app": "train"}, "annotations": {"note": "x"}}, {"ps": 1, "worker": 4}),
+        ({"labels": "wrong"}, {"ps": 1, "worker": 4}),
+    ],
+)
+def test_a_role_of_a_pod_group_is_not_waited_for(metadata: dict[str, Any], expected: dict[str, int]) -> None:
+    """Its pods are in the gang of the PodGroup. The other roles are a gang of their own."""
+    roles = replicated()
+    roles[0]["template"]["spec"]["template"]["metadata"] = metadata
+    workers = ("worker", 2, 2)
+    gang = gang_of(job_set("js", *roles), *jobs_of("js", *SHAPE), *pods_of("js", workers))
+    assert minimums(gang) == expected
+
+
 def test_each_job_of_a_role_counts_its_own_completions() -> None:
     """One Job of two has ended its four completions, the other is at its first two of four."""
     owner = {"name": "js", "kind": "JobSet", "api_version": JOB_SET_VERSION}

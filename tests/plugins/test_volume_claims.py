@@ -1,4 +1,4 @@
-"""Which claims let a pod be placed, compared with the table of docs/objects.md over random objects.
+"""Which claims let a pod be placed, compared with the table of docs/volumes.md over random objects.
 
 The oracle is that table, written from kube-scheduler's VolumeBinding plugin (`podHasPVCs`, `isPVCFullyBound`,
 `GetPodVolumeClaims`, `checkBoundClaims`) and the volume controller's `syncBoundClaim`. It reads the objects

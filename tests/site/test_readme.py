@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from phalanx.cli.app import main
+
+from tests.site.console import Command, steps
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "README.md").read_text()
@@ -79,11 +80,10 @@ def test_the_figures_are_those_of_the_committed_results(row: str, contender: str
     assert f"| {' | '.join(expected)} |" in TEXT.splitlines()
 
 
-def test_the_command_prints_the_documented_output(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(ROOT)
-    monkeypatch.setenv("COLUMNS", "120")
-    [(arguments, output)] = re.findall(r"^\$ phalanx (decide .*)\n((?:(?!```).*\n)+)", TEXT, re.MULTILINE)
-    assert main(arguments.split()) == 0
-    assert capsys.readouterr().out == output
+def test_the_commands_print_what_a_tutorial_that_is_played_shows() -> None:
+    commands = {step.line: step.output for step in steps(TEXT) if isinstance(step, Command)}
+    page = (ROOT / "docs" / "tutorials" / "start.md").read_text()
+    played = {step.line: step.output for step in steps(page) if isinstance(step, Command)}
+    shown = {line: output for line, output in commands.items() if output}
+    assert {line.split()[1] for line in shown} == {"jobs", "why"}
+    assert shown.items() <= played.items()

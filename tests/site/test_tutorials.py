@@ -25,6 +25,9 @@ ON_A_CLUSTER = ("start", "share-64-gpus", "two-racks", "operate")
 READ_TIMEOUT_S = 30
 """How long after a command the cluster may take to reach the state that the page shows."""
 
+READS = ("kubectl get", "phalanx why", "phalanx jobs", "phalanx queues", "phalanx topo")
+"""Commands that only read the cluster."""
+
 READ_PAUSE_S = 0.3
 """Between two reads: a kubectl that starts again at once takes a whole core."""
 
@@ -51,7 +54,7 @@ def printed_by(command: Command, folder: Path, environment: dict[str, str]) -> s
     while True:
         printed = run(command, folder, environment)
         as_shown = comparable(printed) == comparable(command.output)
-        if as_shown or not command.line.startswith("kubectl get") or time.monotonic() > deadline:
+        if as_shown or not command.line.startswith(READS) or time.monotonic() > deadline:
             return printed
         time.sleep(READ_PAUSE_S)
 

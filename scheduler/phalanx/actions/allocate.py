@@ -10,6 +10,7 @@ from phalanx.actions.demands.demand import (
     Demand,
     MemberChoice,
     has_required_affinity,
+    is_held_back,
     remaining_demand,
 )
 from phalanx.actions.demands.member_choice import start_with_others, substitutes
@@ -75,11 +76,9 @@ class _Allocation:
         """Whether held capacity was given up to a demand."""
 
     def is_held_back(self, demand: Demand) -> bool:
-        """Whether the minimum of the gang failed. A subgroup that does not fit holds back no other one."""
+        """Whether another demand of the gang failed, after which this one is not tried."""
         failure = self._outcome.failures.get(demand.gang.id)
-        if demand.outer_subgroup and failure is not None:
-            return failure.demand.stage < demand.stage
-        return failure is not None
+        return failure is not None and is_held_back(demand, failure.demand)
 
     def attempt(self, demand: Demand) -> None:
         """Place the demand, or note that it failed.
@@ -122,6 +121,9 @@ class _Allocation:
 
     def _recall(self, demand: Demand) -> Refusal | None:
         """The refusal of an earlier cycle, unless pods placed in this cycle may help the demand."""
+        kept = self._backlog.kept(demand.gang)
+        if kept is not None:
+            return kept
         if self._outcome.steps and has_required_affinity(demand):
             return None
         return self._refusals.recall(demand.gang, demand.cause)

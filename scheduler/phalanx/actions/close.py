@@ -34,7 +34,7 @@ def result_of(cycle: Cycle) -> CycleResult:
     holds = capacity_holds.after(session, cycle.capacity_holds)
     let_in = overdue.remembered(session, cycle.outcome.let_in)
     records = gang_records.after(session, cycle.outcome, let_in)
-    known = results.remembered(session, cycle.backlog, cycle.refusals(), cycle.refused)
+    known = results.remembered(session, cycle.backlog, cycle.refusals(), cycle.refused, cycle.memory)
     verdicts = start_messages.verdicts_of(session, cycle.outcome)
     verdicts = results.verdicts(verdicts, cycle.backlog, session)
     _ask_for_cycles(cycle, holds)
@@ -55,6 +55,7 @@ def result_of(cycle: Cycle) -> CycleResult:
             refusals=known.refusals,
             refused_starts=known.refused_starts,
             turns=known.turns,
+            resting_turns=known.resting_turns,
             retry_keys=cycle.retry_keys(),
             compositions=dict(sorted(holds.compositions.items())),
             records=records.records,
@@ -91,10 +92,13 @@ def _ask_for_cycles(cycle: Cycle, holds: CapacityHolds) -> None:
     """Request cycles at times for which no single step is responsible."""
     session, backlog, now = cycle.session, cycle.backlog, cycle.session.snapshot.now
     missed = start_messages.next_missed(session)
-    for at in (holds.wake_at, session.health.wake_at, missed, backlog.next_wake):
+    for at in (holds.wake_at, session.health.wake_at, missed, backlog.next_wake, backlog.next_turn):
         cycle.wake_at(at)
+    backlog.note_placements(session.placements)
     cycle.is_complete &= backlog.is_complete and not backlog.is_outdated(cycle.retry_keys())
-    cycle.is_complete &= not backlog.has_equal_after(each.gang for each in session.placements)
+    cycle.is_complete &= not backlog.keeps_some or bool(session.hooks.errors.messages)
+    placed = [each.gang for each in session.placements]
+    cycle.is_complete &= not backlog.has_equal_after(placed) and not backlog.has_more_after(placed)
     for reservation in cycle.outcome.reserved:
         for at in (reservation.start, reservation.moves_from):
             if at > now:

@@ -340,7 +340,13 @@ class _Consolidation:
     def _still_waiting(self) -> dict[GangId, int]:
         """Gangs for which no moves are searched yet, with the time (ms) of the next search."""
         known = self._session.snapshot.memory.next_move_search
-        return {gang: at for gang, at in known.items() if gang in self._outcome.failures and self._now < at}
+        return {gang: at for gang, at in known.items() if self._now < at and self._is_waiting(gang)}
+
+    def _is_waiting(self, gang: GangId) -> bool:
+        """Whether it does not fit, or the cycle does not look at it."""
+        session = self._session
+        is_unseen = gang in session.snapshot.gangs and gang not in session.gangs
+        return is_unseen or gang in self._outcome.failures
 
     def _still_proposed(self) -> dict[GangId, MovePlan]:
         known = self._session.snapshot.memory.proposed_plans

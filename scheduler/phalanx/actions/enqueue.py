@@ -69,6 +69,7 @@ def _first_demands_of_crowded_queues(cycle: Cycle) -> Iterator[Demand]:
 def _more_demands(cycle: Cycle, name: QueueName) -> list[Demand]:
     """Demands of the next gangs of a crowded queue; empty if the cycle tries no more of them."""
     selection = cycle.backlog.crowded.get(name)
+    cycle.backlog.note_placements(cycle.session.placements)
     while selection is not None and (gangs := selection.more()):
         cycle.session.add_gangs(gang for gang in gangs if gang.id not in cycle.session.gangs)
         demands = list(_demands_of(cycle, [gang.id for gang in gangs]))

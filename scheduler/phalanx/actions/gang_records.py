@@ -2,7 +2,7 @@
 
 A placed member takes the place of a lost or a reserved one if it may, else it adds a place. A member that is
 evicted for others keeps its place until it leaves its node. Members to come for which a start placed capacity
-are reserved. docs/objects.md has the rule.
+are reserved. docs/roles.md has the rule.
 """
 
 from collections import Counter

@@ -229,6 +229,20 @@ CROWDED_UNEXPLAINED: Final = 16
 """Refusals of a crowded queue without an explanation beyond which a cycle tries one gang more only: every
 cycle looks at these gangs."""
 
+OPEN_GANGS_MAX: Final = 256
+"""Gangs of a queue that were refused for capacity beyond which a cycle looks at some of them only: each takes
+0.2 ms, and 1 ms after capacity became free."""
+
+OPEN_GANGS_TRIED: Final = 16
+"""The first of such gangs, at which each cycle looks: as many as one cycle evicts for, and more than a queue
+has reservations."""
+
+RESTING_TRIED: Final = 16
+"""Others at which a cycle looks in turn, so that victims are searched for them."""
+
+RESTING_EXPLANATIONS: Final = 2
+"""Refusals that a cycle explains of a queue of which gangs rest, unless many are new."""
+
 LET_IN_BEFORE_MAX: Final = 16
 """Gangs with reserved starts that the record of a gang names which was placed before them."""
 

@@ -272,9 +272,9 @@ class _Preemption:
         if failure.remembered is None or lost_its_capacity or has_late:
             self._candidate_queues[gang] = candidate_queues
             return 0
-        known = memory.candidate_queues.get(gang, candidate_queues)
+        known = memory.candidate_queues.get(gang) or failure.remembered.searched or candidate_queues
         times = [
-            memory.preemption_retry_at.get(gang),
+            memory.preemption_retry_at.get(gang, failure.remembered.search_at),
             self._retry.next_victim_search_at(candidate_queues, known),
         ]
         next_at = min((each for each in times if each is not None), default=None)

@@ -14,6 +14,7 @@ from phalanx.cache.devices import DeviceTables
 from phalanx.cache.events import (
     Applied,
     Assumed,
+    Awaited,
     AwaitsDevices,
     ChangeLog,
     Changes,
@@ -183,6 +184,8 @@ class Cache:
             self._pods.set_awaits_devices(event, log)
         elif isinstance(event, Recorded):
             self._gangs.records.note(event, log)
+        elif isinstance(event, Awaited):
+            self._pods.await_(event, log)
         else:
             self._pods.forget(event, log)
             self._devices.forget(event.pod, log)

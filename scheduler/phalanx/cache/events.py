@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
+from phalanx.model.api.core import Pod
 from phalanx.model.events import ApiEvent, Applied, Deleted, NotListed, Relisted
 from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.pods import BindBackoff, Device
@@ -14,6 +15,7 @@ __all__ = [
     "NOTHING",
     "Applied",
     "Assumed",
+    "Awaited",
     "AwaitsDevices",
     "Changes",
     "Deleted",
@@ -62,7 +64,15 @@ class Recorded(Struct, frozen=True):
     records: Mapping[GangId, GangRecord | None]
 
 
-Event = ApiEvent | Assumed | Forgotten | AwaitsDevices | Recorded
+class Awaited(Struct, frozen=True):
+    """Pods that a controller will make: `pods` came or changed, and those with the keys `gone` are no longer
+    awaited. See `model/awaited_pods.py`."""
+
+    pods: tuple[Pod, ...] = ()
+    gone: tuple[tuple[str, str], ...] = ()
+
+
+Event = ApiEvent | Assumed | Forgotten | AwaitsDevices | Recorded | Awaited
 
 
 class Changes(Struct, frozen=True, gc=False):

@@ -5,10 +5,11 @@ from functools import partial
 
 from msgspec import structs
 
-from phalanx.cache.events import Assumed, AwaitsDevices, ChangeLog, Forgotten
+from phalanx.cache.events import Assumed, Awaited, AwaitsDevices, ChangeLog, Forgotten
 from phalanx.cache.namespace_terms import NamespaceTerms, has_terms
 from phalanx.cache.table import Key, is_late
 from phalanx.model.api import core
+from phalanx.model.awaited_pods import is_awaited
 from phalanx.model.conversion.cluster_objects import PriorityLevel
 from phalanx.model.conversion.pods import read_pod
 from phalanx.model.conversion.shapes import ShapeCache
@@ -79,8 +80,16 @@ class PodTable:
         if known is not None and uid in ("", known):
             self._remove(known, log)
 
+    def await_(self, event: Awaited, log: ChangeLog) -> None:
+        """Pods of a suspended workload came, changed, or are awaited no longer."""
+        for written in event.pods:
+            self.apply(written, log)
+        for key in event.gone:
+            self.delete(key, "", log)
+
     def keys(self) -> tuple[Key, ...]:
-        return tuple(self._uids)
+        """See ObjectStore. No list of the API has pods that are only awaited."""
+        return tuple([key for key, uid in self._uids.items() if not is_awaited(uid)])
 
     def assume(self, assumed: Assumed, log: ChangeLog) -> None:
         """Assume the pod on this node, unless it has a node, has ended or is gone."""

@@ -209,8 +209,12 @@ class SchedulerConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="c
     that Phalanx knows. `/` at the end stands for all keys with this prefix, `*` at the start for all with
     this suffix."""
     suspend_evicted_workloads: bool = True
-    """Whether a workload whose whole gang is evicted is suspended until its pods end, where its kind can be
-    suspended: its controller then counts no failures. With `false` the pods are deleted."""
+    """Whether a workload whose whole gang is evicted is suspended, where its kind can be suspended: its
+    controller then counts no failures. With `false` the pods are deleted."""
+    suspended_minutes: Annotated[int, Meta(ge=0, le=10_080)] | None = 5
+    """Minutes after which a workload that was suspended for others is resumed although there is no capacity
+    for it, so that a cluster autoscaler sees its pods. With `0` it is resumed as soon as its pods are being
+    deleted, with `null` only when there is capacity."""
     tolerance: ToleranceConfig = ToleranceConfig()
     fairness: FairnessConfig = FairnessConfig()
     backfill: BackfillConfig = BackfillConfig()

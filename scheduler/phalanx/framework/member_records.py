@@ -1,7 +1,7 @@
 """What the records of gangs say at the begin of a cycle: which members are lost, and which were reserved.
 
 A loss is one member that this scheduler bound, that left its node, and that it neither evicted nor released.
-docs/objects.md has the rule. It needs three sources: the record, the members that exist, and what this leader
+docs/roles.md has the rule. It needs three sources: the record, the members that exist, and what this leader
 saw of them in earlier cycles, without which some members count as lost that are not.
 """
 

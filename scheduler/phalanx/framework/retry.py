@@ -16,6 +16,7 @@
     plugin error     gangs of a cycle in which a hook of a plugin failed PLUGIN_ERROR_RETRY_MS have passed
     cycle pause      the next cycle                                     as long as the last one took, bounded
     verdict delay    a cycle that can only change verdicts              VERDICT_DELAY_S have passed
+    resting gangs    a gang behind very many others of its queue        it may start, or its turn comes
     advice renewal   another search for the advice of a gang            ADVICE_RENEWAL_MS have passed
 
 Operators tune the delays in `RetryConfig`, the section `retry` of the configuration. Back-off is exponential
@@ -52,6 +53,9 @@ CYCLE_PAUSE_MAX_S: Final = 0.1
 
 VERDICT_DELAY_S: Final = 0.5
 """Seconds before a cycle that only changes verdicts: often many gangs lack members one after the other."""
+
+RESTING_TURN_MS: Final = 1_000
+"""Milliseconds after which a cycle looks at the next gangs that rest, if nothing happens before."""
 
 ADVICE_RENEWAL_MS: Final = 15_000
 """Milliseconds after a search for the advice of a gang until another one, if only the cluster has changed and

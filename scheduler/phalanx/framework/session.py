@@ -28,6 +28,7 @@ from phalanx.framework.queues.ledger import Ledger
 from phalanx.framework.queues.past_usage import past_usage
 from phalanx.framework.queues.protected_gangs import protected_gangs
 from phalanx.framework.queues.queue_tree import QueueTree
+from phalanx.framework.queues.unseen_demand import UnseenDemand
 from phalanx.framework.registry import load_plugins, prices_usage
 from phalanx.framework.run_times import RunTimeForecast
 from phalanx.framework.running_sums import RunningSums
@@ -67,17 +68,19 @@ class Session:
         ignore_faults: bool = False,
         gangs: Mapping[GangId, Gang] | None = None,
         behind: Mapping[GangId, int] = MappingProxyType({}),
+        unseen: Mapping[QueueName, UnseenDemand] = MappingProxyType({}),
     ) -> None:
         """`cache` holds values of the last session. `ignore_faults`: treat all nodes as healthy.
 
         `gangs`: the gangs of the snapshot that the cycle looks at; None for all. `behind`: by some of them,
-        how many equal gangs there are that the cycle does not look at.
+        how many equal gangs there are that the cycle does not look at. `unseen`: by queue, the demand of
+        different gangs that it does not look at.
         """
         self._cache = cache or SessionCache()
         if snapshot.devices.extended:
             snapshot = self._cache.devices.with_extended(snapshot)
         self.snapshot = snapshot
-        self.config, self.behind = config, behind
+        self.config, self.behind, self.unseen = config, behind, unseen
         self.cycle = snapshot.memory.cycle + 1
         plugins = load_plugins(config)
         overriders = self._cache.overriders(plugins)

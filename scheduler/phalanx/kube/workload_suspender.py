@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from phalanx.kube.client import Patch
 from phalanx.kube.decode import decode_leniently
@@ -18,12 +19,14 @@ from phalanx.kube.errors import NotFound
 from phalanx.kube.own_config_map import OwnConfigMap
 from phalanx.kube.writing import WriteContext
 from phalanx.limits import OWNER_CHAIN_MAX
+from phalanx.model.api import core
 from phalanx.model.api.kind import Kind
-from phalanx.model.api.kinds import kind_of_workload
+from phalanx.model.api.kinds import KINDS, kind_of_workload
 from phalanx.model.api.meta import ObjectList, OwnerReference
 from phalanx.model.api.workloads import WorkloadObject
+from phalanx.model.awaited_pods import AwaitedMembers, template_of
 from phalanx.model.names import ANNOTATION_SUSPENSION, KUEUE_QUEUE_LABEL, GangId
-from phalanx.model.pods import Controller
+from phalanx.model.pods import Controller, Pod
 from phalanx.model.workloads.job import JOB
 from phalanx.model.workloads.kind import WorkloadKind, set_suspended, value_at
 from phalanx.model.workloads.known import WorkloadKinds
@@ -35,6 +38,9 @@ SUSPENSIONS_NAME: Final = "phalanx-suspensions"
 SUSPENSIONS_MAX: Final = 2_000
 """Workloads that are suspended at the same time. One takes about 250 bytes of the 1 MiB of a ConfigMap."""
 
+_WITH_MEMBERS_MAX: Final = 500_000
+"""Bytes of the ConfigMap up to which it also holds members: about 1,000 for each kind of pod of a gang."""
+
 _KUEUE: Final = "kueue.x-k8s.io"
 _CRON_JOB: Final = "CronJob"
 """It creates Jobs, and does not change them afterwards."""
@@ -42,6 +48,7 @@ _CRON_JOB: Final = "CronJob"
 _encode: Final = msgspec.json.Encoder(order="deterministic").encode
 _decode_workload: Final = msgspec.json.Decoder(WorkloadObject).decode
 _decode_page: Final = msgspec.json.Decoder(ObjectList[WorkloadObject]).decode
+_decode_pod: Final = msgspec.json.Decoder(core.Pod).decode
 
 
 class Root(Struct, frozen=True):
@@ -55,8 +62,13 @@ class Root(Struct, frozen=True):
     """UIDs of it and of what it owns: the controllers of its pods."""
 
 
-class Suspension(Struct, frozen=True):
-    """A workload that is suspended to evict its gang. `token`: differs between suspensions of one object."""
+class Suspension(Struct, frozen=True, omit_defaults=True):
+    """A workload that is suspended to evict its gang.
+
+    `token`: differs between suspensions of one object; the time of the suspension, in ms since the epoch.
+    `members`: the pods for which it waits while it is suspended; empty if it is resumed as soon as its pods
+    are being deleted.
+    """
 
     kind: str
     """The name of its `WorkloadKind`."""
@@ -65,6 +77,12 @@ class Suspension(Struct, frozen=True):
     uid: str
     gang: GangId
     token: str
+    members: tuple[AwaitedMembers, ...] = ()
+
+    @property
+    def since_ms(self) -> int:
+        """When it began."""
+        return int(self.token) if self.token.isascii() and self.token.isdigit() else 0
 
 
 _decode_suspension: Final = msgspec.json.Decoder(Suspension).decode
@@ -136,6 +154,29 @@ class WorkloadSuspender:
                     owned.add(item.metadata.uid)
         return owned
 
+    async def with_members(
+        self, suspension: Suspension, kinds: Sequence[Sequence[Pod]], owner: OwnerReference | None
+    ) -> Suspension:
+        """The suspension with the members that wait while it lasts: pods by kind, of which the first one is
+        read. Without them if a pod is gone, or the ConfigMap is full. `owner`: see `template_of`."""
+        members: list[AwaitedMembers] = []
+        for pods in kinds:
+            written = await self._pod(suspension.namespace, pods[0])
+            if written is None or any(volume.ephemeral is not None for volume in written.spec.volumes):
+                return suspension
+            members.append(AwaitedMembers(len(pods), template_of(written, owner)))
+        found = replace(suspension, members=tuple(members))
+        others = sum(len(text) for uid, text in self._map.data.items() if uid != suspension.uid)
+        return found if others + len(_encode(found)) <= _WITH_MEMBERS_MAX else suspension
+
+    async def _pod(self, namespace: str, pod: Pod) -> core.Pod | None:
+        path = KINDS["Pod"].path(namespace=namespace, name=pod.name)
+        try:
+            found = await self._client.get(path, _read_pod, timeout=self._context.timeout())
+        except NotFound:
+            return None
+        return found if found.metadata.uid == pod.uid else None
+
     async def suspend(self, suspension: Suspension, *, pods: int) -> bool:
         """Suspend the workload if that ends these pods and no others, and nobody else decides about it."""
         found = await self._present(suspension)
@@ -147,6 +188,11 @@ class WorkloadSuspender:
         await self._map.change({suspension.uid: _encode(suspension).decode()})
         await self._patch(suspension, found, is_suspended=True)
         return True
+
+    async def is_suspended(self, suspension: Suspension) -> bool:
+        """Whether the workload is there and still suspended by this suspension."""
+        found = await self._present(suspension)
+        return found is not None and self._is_ours(suspension, found)
 
     async def resume(self, suspension: Suspension) -> bool:
         """Resume the workload; False if it is gone, or not suspended by this suspension."""
@@ -251,3 +297,7 @@ def _suspension_in(text: str) -> Suspension | None:
 
 def _read_workload(body: bytes) -> WorkloadObject:
     return decode_leniently(_decode_workload, body)
+
+
+def _read_pod(body: bytes) -> core.Pod:
+    return decode_leniently(_decode_pod, body)

@@ -100,6 +100,21 @@ class HelpedBy(StrEnum):
     """A node with more of a resource: no node has as much as one of its pods requests."""
 
 
+class CandidateQueues(Struct, frozen=True):
+    """What might have been evicted from other queues for a gang, at the last search for victims."""
+
+    evictable: Mapping[QueueName, str] = {}
+    """For each queue with gangs that might have been evicted, a digest that says which and whether whole."""
+
+    limits: Mapping[QueueName, Mapping[str, Resources]] = {}
+    """For these queues and their ancestors, the most that could be evicted, by what counts for the limit."""
+
+    least: Resources = NONE
+    """The amounts that had to be evicted, from its own queue too."""
+
+    at: int = 0
+
+
 class Refusal(Struct, frozen=True):
     """A negative result. The gang is not tried again while `basis` and `fingerprint` stay the same."""
 
@@ -133,6 +148,12 @@ class Refusal(Struct, frozen=True):
 
     protection: tuple[Evidence, ...] = ()
     """While advice is pending, the limits that protect victims: evidence that its verdict is to keep."""
+
+    searched: CandidateQueues | None = None
+    """What might have been evicted at its last search for victims, if not every cycle looks at the gang."""
+
+    search_at: int | None = None
+    """When (ms) it may search for victims again, of such a gang."""
 
     @property
     def explained(self) -> bool:
@@ -239,21 +260,6 @@ class Nomination(Struct, frozen=True):
     """The queue that is charged. A gang that then names another queue loses the capacity."""
 
 
-class CandidateQueues(Struct, frozen=True):
-    """What might have been evicted from other queues for a gang, at the last search for victims."""
-
-    evictable: Mapping[QueueName, str] = {}
-    """For each queue with gangs that might have been evicted, a digest that says which and whether whole."""
-
-    limits: Mapping[QueueName, Mapping[str, Resources]] = {}
-    """For these queues and their ancestors, the most that could be evicted, by what counts for the limit."""
-
-    least: Resources = NONE
-    """The amounts that had to be evicted, from its own queue too."""
-
-    at: int = 0
-
-
 class NodeScore(Struct, frozen=True):
     """Failure score of a node, in thousandths of a failure; it decays."""
 
@@ -321,6 +327,9 @@ class Memory(Struct, frozen=True):
 
     turns: Mapping[QueueName, QueuePlace] = {}
     """For crowded queues, the last gang that was looked at in turn. Lost: the turn starts again."""
+
+    resting_turns: Mapping[QueueName, QueuePlace] = {}
+    """For queues of which gangs rest, the last of these that was looked at. Lost: the turn starts again."""
 
     retry_keys: RetryKeys = RetryKeys()
     """Rebuilt: all refused gangs are tried again."""

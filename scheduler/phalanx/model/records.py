@@ -1,6 +1,6 @@
 """What the scheduler remembers of a gang in a place that its tenant cannot write.
 
-The rules of losses, of held capacity and of the age of a gang rest on it (docs/objects.md). A running pod
+The rules of losses, of held capacity and of the age of a gang rest on it (docs/roles.md). A running pod
 that no record counts was not bound by this scheduler.
 """
 

@@ -10,6 +10,7 @@ from phalanx.cache.cache import Cache
 from phalanx.cache.events import (
     Applied,
     Assumed,
+    Awaited,
     AwaitsDevices,
     Changes,
     Deleted,
@@ -39,7 +40,7 @@ from phalanx.service.volcano_jobs import KINDS_OF_JOBS, VolcanoJobs
 _log = structlog.get_logger(__name__)
 
 _EVENTS_OF_OBJECTS: Final = (Applied, Deleted, Relisted)
-_DECIDED: Final = (Assumed, Forgotten, AwaitsDevices, Recorded)
+_DECIDED: Final = (Assumed, Forgotten, AwaitsDevices, Recorded, Awaited)
 _NODE_KINDS: Final = (Node.__name__, NodeResourceTopology.__name__)
 
 
@@ -61,8 +62,8 @@ class ClusterState:
         self._reporting = False
         self.on_workload_kinds: Callable[[tuple[str, ...]], None] = lambda kinds: None
         """Called with kinds of workloads whose objects must be listed, or are already."""
-        self.on_pods: Callable[[Event], None] = lambda event: None
-        """Called after each event about pods."""
+        self.on_pods: tuple[Callable[[Event], None], ...] = ()
+        """Called after each event of the API about pods, when the cache shows it."""
         self.on_api_event: Callable[[ApiEvent], None] = lambda event: None
         """Called after each event from the API, when the cache shows it."""
 
@@ -76,8 +77,6 @@ class ClusterState:
             self._node_errors.update(changes.nodes)
         if kind in self._queue_notes.kinds:
             self._queue_notes.update(event)
-        if kind == ApiPod.__name__:
-            self.on_pods(event)
         if not isinstance(event, _DECIDED):
             self.on_api_event(event)
         if changes.workload_kinds:
@@ -88,6 +87,8 @@ class ClusterState:
             self.mark_changed(gang)
         for gang in self._without_pods(event, kind, changes):
             self.mark_changed(gang)
+        for call in self.on_pods if kind == ApiPod.__name__ else ():
+            call(event)
         if changes.may_unblock:
             self.trigger.set()
         elif changes.has_new_verdicts:

@@ -28,6 +28,7 @@ from phalanx.service.cluster_state import ClusterState
 from phalanx.service.gang_records import GangRecords, has_own_status
 from phalanx.service.gang_starts import GangStarts
 from phalanx.service.reporter import Reporter
+from phalanx.service.suspensions import Suspensions
 
 _FAILED_NODES_KEPT: Final = 32
 """Nodes for which provisioning has failed that are remembered for a pod."""
@@ -50,6 +51,7 @@ class Dispatcher:
         starts: GangStarts,
         confirmations: BindConfirmations,
         records: GangRecords,
+        suspensions: Suspensions,
     ) -> None:
         self._state = state
         self._binder = binder
@@ -59,6 +61,7 @@ class Dispatcher:
         self._starts = starts
         self._confirmations = confirmations
         self._records = records
+        self._suspensions = suspensions
         self.retry = retry
         """The delays in effect."""
 
@@ -78,7 +81,8 @@ class Dispatcher:
         for eviction in result.evictions:
             by_gang.setdefault(eviction.gang, []).append(eviction)
         for evictions in by_gang.values():
-            self._evictor.submit(evictions)
+            if not self._suspensions.give_up(evictions):
+                self._evictor.submit(evictions)
         for each in result.withdrawn:
             self._binder.withdraw((each.pod,), each.message)
         self._binder.give_back(self._state.cache.leftover_claims(now=self._clock.now_ms()))
@@ -136,6 +140,8 @@ class Dispatcher:
         if len(waiting) < len(pods):
             _log.info("placement outdated: its pods changed", gang=placement.group, cycle=placement.cycle)
             self._state.trigger.set()
+            return
+        if self._suspensions.resumes(placement):
             return
         self._starts.placed(placement, gang, waiting)
         for bind in placement.binds:

@@ -6,6 +6,7 @@ docs/workloads.md states the rule.
 from typing import Final
 
 from phalanx.kube.job_sizes import JobSize
+from phalanx.model.awaited_pods import is_awaited
 from phalanx.model.conversion.partial_admission import PartialAdmission
 from phalanx.model.conversion.workload_members import Workload
 from phalanx.model.gangs import Gang
@@ -55,7 +56,8 @@ def size_of(workload: Workload, gang: Gang | None, verdict: Verdict | None) -> J
 
 def _is_new(gang: Gang) -> bool:
     """Whether nothing of it has run: it was suspended and resumed while no scheduler led."""
-    return gang.is_untouched and all(pod.is_waiting for pod in gang.members)
+    pods = gang.members
+    return gang.is_untouched and all(pod.is_waiting and not is_awaited(pod.uid) for pod in pods)
 
 
 def _restored(workload: Workload, partial: PartialAdmission, full: int) -> JobSize:

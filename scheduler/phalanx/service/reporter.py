@@ -25,6 +25,7 @@ from phalanx.model.api.kind import Kind
 from phalanx.model.api.kinds import KINDS
 from phalanx.model.api.pod_groups import Counts
 from phalanx.model.api.volcano import VolcanoPodGroup
+from phalanx.model.awaited_pods import is_awaited
 from phalanx.model.decisions import Bind, CycleResult, Evict, EvictionReason, Placement, QueueReport
 from phalanx.model.dialects.composite import COMPOSITE, gangs_of_parts
 from phalanx.model.dialects.dialect import Dialect
@@ -357,6 +358,8 @@ class Reporter:
         self._status.pod_group_of(VOLCANO, meta, write)
 
     def _report(self, gang: Gang, report: GangReport) -> None:
+        if any(is_awaited(uid) for _, uids in gang.placed_uids for uid in uids):
+            return  # its workload is being resumed: nothing of it runs yet
         self._resize(gang.id, gang, report.verdict)
         if report.verdict is not None:
             verdict = self._names.verdict(gang, report.verdict)
@@ -419,11 +422,13 @@ class Reporter:
             return
         message = ". ".join(filter(None, (f"{verdict.reason.value}: {verdict.message}", verdict.next_step)))
         for pod in self._pod_messages.pods_to_update(gang, verdict, message):
-            self._status.pod_unschedulable(pod, message=message)
+            if not is_awaited(pod.uid):
+                self._status.pod_unschedulable(pod, message=message)
         if self._waiting_events.is_new(verdict):
             self._tell_gang(gang, verdict, message)
         for pod in self._waiting_events.pods_to_tell(gang, verdict):
-            self.events.failed_scheduling(PodRef(pod.namespace, pod.name, pod.uid), message=message)
+            if not is_awaited(pod.uid):
+                self.events.failed_scheduling(PodRef(pod.namespace, pod.name, pod.uid), message=message)
 
     def _tell_gang(self, gang: Gang, verdict: Verdict, message: str) -> None:
         """An event on the object that users know the gang by; a pod, if there is no other object."""
@@ -431,6 +436,8 @@ class Reporter:
         about = self._object_of(gang)
         if about is None:
             pod = next(each for each in gang.members if each.is_waiting)
+            if is_awaited(pod.uid):
+                return
             self._waiting_events.told(verdict, pod)
             about = PodRef(pod.namespace, pod.name, pod.uid)
         self.events.failed_scheduling(about, message=message)

@@ -117,7 +117,7 @@ class Scheduler:
         self._suspensions = self._new_suspensions(context)
         self._evictor = self._new_evictor(context)
         confirmations = BindConfirmations(parts.cache, parts.clock, parts.metrics)
-        self._state.on_pods = confirmations.seen
+        self._state.on_pods = (confirmations.seen, self._suspensions.seen)
         self._state.on_api_event = self._binder.notice
         self._last_verdicts: tuple[Verdict, ...] = ()
         parts.metrics.follow_cluster(self._figures)
@@ -132,6 +132,7 @@ class Scheduler:
             starts=_starts(parts, clock, self._decision_log),
             confirmations=confirmations,
             records=self._records,
+            suspensions=self._suspensions,
         )
         self._cycle_loop = CycleLoop(
             trigger=self._state.trigger,
@@ -178,7 +179,7 @@ class Scheduler:
         self._parts.decider.configure(config)
         self._placement_check.configure(config)
         self._dispatcher.retry = config.retry
-        self._suspensions.is_on = config.suspend_evicted_workloads
+        self._suspensions.configure(config)
         if self._names.show_all != config.privacy.show_other_tenants:
             self._names.show_all = config.privacy.show_other_tenants
             for gang in self._parts.cache.gang_ids():
@@ -276,7 +277,7 @@ class Scheduler:
             message=self._names.eviction_message,
             events=self._reporter.events,
         )
-        suspensions.is_on = config.suspend_evicted_workloads
+        suspensions.configure(config)
         return suspensions
 
     def _binder_callbacks(self, parts: SchedulerDependencies) -> BinderCallbacks:

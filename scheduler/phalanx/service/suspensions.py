@@ -1,7 +1,8 @@
 """Evict gangs by suspending their workloads, so that an eviction costs no retry, and resume these workloads.
 
-docs/preemption.md has the rule. A workload is resumed as soon as all its pods with nodes are being deleted.
-Where it cannot be suspended, or its controller does not delete the pods, they are deleted one by one.
+docs/preemption.md has the rule. A workload is resumed when there is capacity for its gang or after some
+minutes; if its pods cannot be awaited, as soon as all its pods with nodes are being deleted. Where it cannot
+be suspended, or its controller does not delete the pods, they are deleted one by one.
 """
 
 import asyncio
@@ -12,20 +13,23 @@ from typing import Any, Final, TypeVar
 import msgspec
 import structlog
 
+from phalanx.framework.config import SchedulerConfig
 from phalanx.kube.decode import Undecodable
 from phalanx.kube.errors import ApiError, is_refused, retry_after
 from phalanx.kube.events import PodEvents, PodRef
 from phalanx.kube.flow_control import Backoff, FairQueue
-from phalanx.kube.workload_suspender import SUSPENSIONS_MAX, Suspension, WorkloadSuspender
+from phalanx.kube.workload_suspender import SUSPENSIONS_MAX, Root, Suspension, WorkloadSuspender
 from phalanx.kube.writing import WriteContext
 from phalanx.model.api.kind import Kind
 from phalanx.model.api.kinds import KINDS
+from phalanx.model.awaited_pods import is_awaited, workload_of_awaited
 from phalanx.model.conversion.workload_members import Workload
-from phalanx.model.decisions import Evict
+from phalanx.model.decisions import Evict, EvictionReason, Placement
 from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.names import PodUid
 from phalanx.model.pods import Controller, Pod
 from phalanx.ports import OutcomeUnknown, RequestNotSent
+from phalanx.service.awaited_gangs import AwaitedGangs, kinds_of_members, owner_of_members
 from phalanx.service.cluster_state import ClusterState
 from phalanx.service.gang_records import has_own_status
 
@@ -43,6 +47,9 @@ _BACKOFF_LONGEST_S: Final = 10.0
 
 _RESUME_CHECK_S: Final = 1.0
 """Seconds between two looks at the pods of suspended workloads."""
+
+_STATE_CHECK_S: Final = 30.0
+"""Seconds between two looks at a suspended workload that waits: its user may hold or delete it."""
 
 _LATE_WRITE_S: Final = 60.0
 """Seconds after which no request of an earlier leader takes effect any more: --request-timeout of the API
@@ -71,6 +78,8 @@ class Suspensions:
     ) -> None:
         """`message`: that of an eviction for the tenant."""
         self.is_on = True
+        self.waits_minutes: int | None = None
+        """Minutes after its suspension when a workload is resumed in any case."""
         self._context = context
         self._state = state
         self._suspender = suspender
@@ -87,9 +96,19 @@ class Suspensions:
         """The last leader may have sent suspensions that take effect until then, in monotonic seconds."""
         self._busy: set[str] = set()
         """UIDs of workloads of which a request is in flight or will be repeated."""
+        self._awaited = AwaitedGangs(state, context.clock)
+        self.seen = self._awaited.seen
+        """Call it with each event about pods."""
+        self._checked: dict[str, float] = {}
+        """When each waiting workload was last read, in monotonic seconds."""
         self._queue: FairQueue[_Request] = FairQueue(
             lambda request: request(), workers=_CONCURRENCY, workers_per_tenant=_CONCURRENCY
         )
+
+    def configure(self, config: SchedulerConfig) -> None:
+        """Use this configuration from now on."""
+        self.is_on = config.suspend_evicted_workloads
+        self.waits_minutes = config.suspended_minutes
 
     async def load(self) -> None:
         """Take over the suspensions of the last leader, as soon as the API server lets us."""
@@ -107,6 +126,7 @@ class Suspensions:
                     self._add(each)
                 self._inherited = set(self._open)
                 self._expect_late_writes()
+                self._resume_ended()
                 return
 
     async def run(self) -> None:
@@ -130,6 +150,19 @@ class Suspensions:
         else:
             self._delete(gang, evictions, done)
 
+    def resumes(self, placement: Placement) -> bool:
+        """Resume the workload for whose pods a placement is; whether these do not exist yet."""
+        suspension = self._awaited.place(placement)
+        if suspension is not None and suspension.uid in self._open:
+            self._put_resume(suspension)
+        return suspension is not None
+
+    def give_up(self, evictions: Sequence[Evict]) -> bool:
+        """Release what these pods hold if they do not exist yet; whether that is so."""
+        for eviction in evictions:
+            self._awaited.drop(workload_of_awaited(eviction.pod))
+        return any(is_awaited(eviction.pod) for eviction in evictions)
+
     def _report_on_group(self, gang: Gang, evictions: Sequence[Evict]) -> None:
         if has_own_status(gang):
             group = _reference(KINDS["PodGroup"], gang.namespace, gang)
@@ -152,9 +185,41 @@ class Suspensions:
 
     def _resume_ended(self) -> None:
         for uid, suspension in self._open.items():
-            if uid not in self._busy and self._is_ended(suspension):
+            if uid in self._busy or not self._is_ended(suspension):
+                continue
+            if not self._awaited.waits(suspension, until_ms=self._waits_until(suspension)):
+                self._put_resume(suspension)
+            elif self._is_to_be_read(uid):
                 self._busy.add(uid)
-                self._queue.put(suspension.namespace, partial(self._resume, suspension))
+                self._queue.put(suspension.namespace, partial(self._check, suspension))
+
+    def _waits_until(self, suspension: Suspension) -> int | None:
+        minutes = self.waits_minutes
+        return None if minutes is None else suspension.since_ms + minutes * 60_000
+
+    def _put_resume(self, suspension: Suspension) -> None:
+        if suspension.uid not in self._busy:
+            self._busy.add(suspension.uid)
+            self._queue.put(suspension.namespace, partial(self._resume, suspension))
+
+    def _is_to_be_read(self, uid: str) -> bool:
+        now = self._context.clock.monotonic()
+        is_overdue = now >= self._checked.get(uid, now) + _STATE_CHECK_S
+        if is_overdue or uid not in self._checked:
+            self._checked[uid] = now
+        return is_overdue
+
+    async def _check(self, suspension: Suspension) -> None:
+        """Await no pods of a workload that somebody has resumed, holds or has deleted."""
+        try:
+            waits = await self._suspender.is_suspended(suspension)
+        except _FAILED as error:
+            _log_of(suspension).info("suspended workload not read", error=str(error))
+            waits = True
+        self._busy.discard(suspension.uid)
+        if not waits:
+            self._awaited.drop(suspension.uid)
+            self._put_resume(suspension)
 
     def _is_ended(self, suspension: Suspension) -> bool:
         """Whether the evicted pods are being deleted. There are others if somebody else resumed the workload.
@@ -182,7 +247,8 @@ class Suspensions:
             return
         self._busy.discard(suspension.uid)
         _log_of(suspension).info("workload suspended to evict its pods")
-        message = f"Suspended: {self._message(evictions[0])}. It is resumed when its pods end"
+        when = "there is capacity for it" if suspension.members else "its pods end"
+        message = f"Suspended: {self._message(evictions[0])}. It is resumed when {when}"
         self._events.suspended(self._workload(suspension), message=message)
         done(True)
 
@@ -195,6 +261,9 @@ class Suspensions:
         root = await self._suspender.root(gang.namespace, controllers) if controllers else None
         if root is None:
             return None
+        is_preempted = all(eviction.reason is EvictionReason.PREEMPTED for eviction in evictions)
+        kinds = kinds_of_members(gang, workload) if is_preempted else ()
+        new = await self._new_suspension(root, gang, kinds)
         owners = root.owners if workload is None else root.owners | cache.owned_workloads(workload.group.uid)
         if has_other_pods(gang, workload, cache.pods_of(owners)) or root.uid in self._busy:
             return None
@@ -203,11 +272,17 @@ class Suspensions:
             return None
         self._inherited.discard(root.uid)
         if not is_inherited:
-            token = str(self._context.clock.now_ms())
-            self._add(Suspension(root.kind, gang.namespace, root.name, root.uid, gang.id, token))
+            self._add(new)
         self._evicted[root.uid] = frozenset(evicted)
         self._busy.add(root.uid)
         return self._open[root.uid]
+
+    async def _new_suspension(self, root: Root, gang: Gang, kinds: Sequence[Sequence[Pod]]) -> Suspension:
+        """A suspension that begins now. `kinds`: the pods that wait while it lasts."""
+        token = str(self._context.clock.now_ms())
+        new = Suspension(root.kind, gang.namespace, root.name, root.uid, gang.id, token)
+        owner = owner_of_members(gang, self._state.cache.known_workloads)
+        return await self._suspender.with_members(new, kinds, owner)
 
     def _present(self, gang: Gang) -> Gang:
         return self._state.cache.gang(gang.id) or gang
@@ -247,9 +322,11 @@ class Suspensions:
             _log_of(suspension).info("workload resumed")
             message = "Resumed after its pods were evicted"
             self._events.resumed(self._workload(suspension), message=message)
-        elif self._context.clock.monotonic() < self._late_until:
-            self._repeat_later(partial(self._resume, suspension), suspension)
-            return
+        else:
+            self._awaited.drop(suspension.uid)
+            if self._context.clock.monotonic() < self._late_until:
+                self._repeat_later(partial(self._resume, suspension), suspension)
+                return
         await self._forget(suspension)
 
     async def _forget(self, suspension: Suspension) -> None:
@@ -264,6 +341,7 @@ class Suspensions:
         uid = suspension.uid
         del self._open[uid]
         self._evicted.pop(uid, None)
+        self._checked.pop(uid, None)
         self._busy.discard(uid)
         self._inherited.discard(uid)
         if not self._open:

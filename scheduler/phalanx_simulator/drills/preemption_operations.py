@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from phalanx.framework.config import ActionName, ConsolidationConfig, SchedulerConfig
+from phalanx.model.names import ANNOTATION_SUSPENSION
 from phalanx.model.resources import GPU
 
 from phalanx_simulator.drills.operations import (
@@ -35,6 +36,9 @@ _TERMINATION_S: Final = 20
 _LATER_S: Final = 2.0
 _TIMEOUT_S: Final = 240
 _START_S: Final = 60
+_WAITS_S: Final = 2.0
+_FORGOTTEN_S: Final = 90.0
+"""Seconds after which the next leader expects no late request of the last one any more, and more."""
 _REST_S: Final = 70
 """Seconds after which a gang may be moved, by the clock of any host."""
 
@@ -184,6 +188,34 @@ async def _all_run_again(world: World) -> str | None:
     return await _await_state(world, is_so, left)
 
 
+def _create_and_end_urgent_gang(world: World) -> Callable[[], bool]:
+    """A filler waits while the gang runs, and comes back: without pods, unless it cannot be suspended."""
+    waited: set[str] = set()
+
+    async def end_when_one_waits() -> None:
+        while not waited:
+            await asyncio.sleep(_WAITS_S)
+            is_one = run_of(world, NAME) == GANG
+            waited.update(name for name in _FILLERS if is_one and not run_of(world, name))
+        _remove(world, NAME)
+
+    world.create(gang(priorityClassName=_URGENT))
+    world.go(end_when_one_waits())
+    return lambda: bool(waited) and all(run_of(world, name) == _RACKFUL for name in _FILLERS)
+
+
+async def _none_is_suspended(world: World) -> str | None:
+    """No Job is suspended any more."""
+    await asyncio.sleep(_FORGOTTEN_S)
+    jobs = {name: _found(world, Key("jobs.batch", "default", name)) for name in _FILLERS}
+    left = [name for name, job in jobs.items() if job["spec"].get("suspend") or _annotations(job)]
+    return f"suspended or annotated: {left}" if left else None
+
+
+def _annotations(job: Object) -> bool:
+    return ANNOTATION_SUSPENSION in (job["metadata"].get("annotations") or {})
+
+
 async def _await_state(world: World, is_so: Callable[[], bool], names: Iterable[str]) -> str | None:
     """Wait for the expected state; describe the actual one otherwise."""
     for _ in range(_TIMEOUT_S):
@@ -219,7 +251,16 @@ PREEMPTION_OPERATIONS: Final = (
         300.0,
         _victims_were_evicted,
     ),
+    Operation(
+        "suspension",
+        _full_of_lower_priority,
+        _create_and_end_urgent_gang,
+        300.0,
+        _none_is_suspended,
+        SchedulerConfig(suspended_minutes=None),
+    ),
     Operation("move", _scattered, _create_gang, 300.0, _all_run_again, _WITH_MOVES),
 )
 """A gang is evicted for one of higher priority, or for one of another queue; a victim ends slowly while a
-third gang competes for the capacity; a gang is moved so that another fits."""
+third gang competes for the capacity; a victim waits without pods and comes back; a gang is moved so that
+another fits."""

@@ -6,6 +6,7 @@ These checks read the caches of live processes.
 from collections.abc import Iterator
 from typing import Final
 
+from phalanx.model.awaited_pods import is_awaited
 from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.memory import Memory
 from phalanx.model.names import NodeName, QueueName
@@ -89,7 +90,8 @@ class CacheMatchesApi(Check):
         yield from self._of_accounts(snapshot, before)
 
     def _of_nodes(self, snapshot: Snapshot, before: int) -> Iterator[str]:
-        assumed = {pod.node for gang in snapshot.gangs.values() for pod in gang.members if pod.assumed}
+        members = [pod for gang in snapshot.gangs.values() for pod in gang.members]
+        assumed = {pod.node for pod in members if pod.assumed or is_awaited(pod.uid)}
         for name in sorted(self.truth.nodes.keys() | snapshot.nodes.keys()):
             node, state = self.truth.nodes.get(name), snapshot.nodes.get(NodeName(name))
             if self.truth.node_changed_at(name) > before:
@@ -123,6 +125,8 @@ class CacheMatchesApi(Check):
             pod = self.truth.pods.get(member.uid)
             if self.truth.pod_changed_at(member.uid) > before or member.assumed:
                 continue
+            if is_awaited(member.uid):
+                continue  # no pod of the API
             if pod is None:
                 yield f"pod {member} is deleted, and still in the cache"
             elif (member.node or "", member.phase.value, member.deleting) != (

@@ -38,6 +38,20 @@ async def test_the_table_and_its_filters(tenants: World) -> None:
     assert "16 nvidia.com/gpu needed, 4 free" in wide
 
 
+async def test_a_suspended_job_that_waits_without_pods(world: World) -> None:
+    """Not one that its user has suspended."""
+    template = gpu_pod("x", space="default")["spec"] | {"restartPolicy": "Never"}
+    annotation = {"scheduling.phalanx.dev/suspended-by-eviction": "1"}
+    for name, annotations in (("evicted", annotation), ("own", {})):
+        meta = {"name": name, "namespace": "default", "annotations": annotations}
+        spec = {"parallelism": 2, "suspend": True, "template": {"spec": template}}
+        world.create({"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": spec})
+    (row,) = await world.json("jobs")
+    assert (row["kind"], row["name"]) == ("Job", "evicted")
+    assert (row["state"], row["reason"]) == ("Waiting", "Preempted")
+    assert (row["queue"], row["pods"], row["minMember"]) == ("default", 0, 2)
+
+
 async def test_a_job_without_a_pod_group_is_a_gang_with_the_reason_of_its_pods(world: World) -> None:
     template = gpu_pod("x", space="default")["spec"] | {"restartPolicy": "Never"}
     job = {

@@ -170,7 +170,7 @@ async def test_a_job_that_an_eviction_has_failed(tenants: World, target: str) ->
 @pytest.mark.parametrize(
     ("made", "state", "message"),
     [
-        (job(suspend=True, annotations=ANNOTATED), "Releasing", "the Job is suspended to evict its pods"),
+        (job(suspend=True, annotations=ANNOTATED), "Waiting", "the Job was suspended to evict its pods"),
         (job(suspend=True), "Waiting", "the Job is suspended"),
         (job(), "Waiting", "the Job has no pods"),
         (job(status={"conditions": [{**FAILED, "type": "Complete"}]}), "Finished", "the Job has succeeded"),
@@ -180,6 +180,22 @@ async def test_a_job_that_has_no_pods(tenants: World, made: Manifest, state: str
     tenants.create(made)
     gang = (await tenants.json("why", "job/gone", "-n", "vision"))["gang"]
     assert (gang["state"], gang["message"]) == (state, message)
+
+
+async def test_a_job_that_waits_without_pods(tenants: World) -> None:
+    """The events of the Job say why. They are not those of a pod."""
+    tenants.create(job(suspend=True, annotations=ANNOTATED))
+    uid = tenants.send("GET", "/apis/batch/v1/namespaces/vision/jobs/gone", {})["metadata"]["uid"]
+    for name, note, seconds in (("e7", "NoDomainFits: old", 60), ("e8", "InsufficientCapacity: new", 50)):
+        made = event(name, "gone", uid, reason="FailedScheduling", note=note, seconds=seconds)
+        tenants.create(made | {"regarding": made["regarding"] | {"kind": "Job"}})
+    view = await tenants.json("why", "job/gone", "-n", "vision")
+    gang = view["gang"]
+    assert (gang["state"], gang["reason"], gang["message"]) == ("Waiting", "InsufficientCapacity", "new")
+    assert (view["category"], view["help"]) == (
+        "Waiting",
+        ["Wait: it is resumed when there is capacity for it"],
+    )
 
 
 async def test_a_job_of_another_scheduler_is_no_gang(tenants: World) -> None:

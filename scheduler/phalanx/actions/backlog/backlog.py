@@ -5,8 +5,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from phalanx.actions import formatting
+from phalanx.actions.backlog.free_capacity import FreeCapacity
 from phalanx.actions.backlog.selection import Selection
-from phalanx.framework.retry import RetryInputs
+from phalanx.framework.queues.unseen_demand import UnseenDemand
+from phalanx.framework.retry import RESTING_TURN_MS, RetryInputs
+from phalanx.model.decisions import Placement
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import Memory, Refusal, RetryKeys
 from phalanx.model.names import GangId, QueueName
@@ -37,6 +40,7 @@ class Backlog:
         inputs: RetryInputs,
         refusals: Callable[[], Mapping[QueueName, Mapping[GangId, Refusal]]],
         named: Sequence[GangId] = (),
+        capacity: FreeCapacity | None = None,
     ) -> None:
         """`refusals` gives those of all gangs that have not started, as far as they are known.
 
@@ -47,6 +51,8 @@ class Backlog:
         self.inputs = inputs
         self.refusals = refusals
         self.named = named
+        self._capacity = capacity
+        self._placements = 0
         self.objections: dict[GangId, Objected] = {}
 
     @property
@@ -66,6 +72,11 @@ class Backlog:
             selection.worked(amount)
 
     @property
+    def keeps_some(self) -> bool:
+        """Whether the cycle kept an outdated refusal of a gang that every cycle looks at."""
+        return any(selection.keeps_some for selection in self.selections.values())
+
+    @property
     def is_complete(self) -> bool:
         """Whether no due gang was left out."""
         return all(selection.is_complete for selection in self.selections.values())
@@ -81,6 +92,36 @@ class Backlog:
             name in self.selections and self.selections[name].has_more_of(gang) for gang, name in queues
         )
 
+    def note_placements(self, placements: Sequence[Placement]) -> None:
+        """Note what this cycle has placed so far."""
+        if self._capacity is None:
+            return
+        for placement in placements[self._placements :]:
+            pods = {pod.uid: pod for pod in self.snapshot.gangs[placement.gang].members}
+            for bind in placement.binds:
+                self._capacity.take(bind.node, pods[bind.pod].shape.requests)
+        self._placements = len(placements)
+
+    def unseen_demand(self) -> dict[QueueName, UnseenDemand]:
+        """The demand of resting gangs, by queue. It must be asked before the cycle looks at more gangs."""
+        behind = {name: each.behind_all() for name, each in self.selections.items() if each.rests}
+        return {
+            name: self.selections[name].backlog.open.demand_without(self.selections[name].seen, counts)
+            for name, counts in behind.items()
+        }
+
+    def has_more_after(self, placed: Iterable[GangId]) -> bool:
+        """Whether gangs of a strict queue rest of which another one was placed: they may fit, too."""
+        queues = {self.snapshot.gangs[each].queue for each in placed}
+        selections = [self.selections[name] for name in queues if name in self.selections]
+        return any(each.rests and each.backlog.is_strict for each in selections)
+
+    @property
+    def next_turn(self) -> int | None:
+        """The time (ms) at which a cycle looks at more of the resting gangs; None if none rests."""
+        rests = any(each.rests for each in self.selections.values())
+        return self.snapshot.now + RESTING_TURN_MS if rests else None
+
     def equal_gangs_after(self, placed: Gang) -> list[Gang]:
         """The next gangs to try that are equal to this one, which was placed."""
         selection = self.selection_of(placed)
@@ -88,8 +129,11 @@ class Backlog:
 
     def is_outdated(self, keys: RetryKeys) -> bool:
         """Whether gangs were set aside by an outdated retry key of plugins. `keys`: the present ones."""
-        is_any_unseen = any(len(each.seen) < len(each.backlog.entries) for each in self.selections.values())
-        return is_any_unseen and keys.plugins != self.snapshot.memory.retry_keys.plugins
+        before, selections = self.snapshot.memory.retry_keys, self.selections.values()
+        if keys.all != before.all and any(each.rests for each in selections):
+            return True
+        is_any_unseen = any(len(each.seen) < len(each.backlog.entries) for each in selections)
+        return is_any_unseen and keys.plugins != before.plugins
 
     @property
     def next_wake(self) -> int | None:
@@ -100,6 +144,11 @@ class Backlog:
     def known(self, gang: Gang) -> Refusal | None:
         """The refusal of the gang by an earlier cycle."""
         return self.snapshot.memory.refusal_of(self.snapshot.gangs[gang.id])
+
+    def kept(self, gang: Gang) -> Refusal | None:
+        """The outdated refusal that the cycle keeps, since nodes have too little free for the gang."""
+        selection = self.selections.get(gang.queue)
+        return self.known(gang) if selection is not None and selection.keeps(gang.id) else None
 
     def learn(self, gang: Gang, refusal: Refusal) -> None:
         """Note what was found about the refusal of a gang of the snapshot that has not started."""

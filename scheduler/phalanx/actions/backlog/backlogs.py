@@ -12,8 +12,10 @@ from typing import TypeVar
 
 from phalanx.actions.backlog.backlog import Backlog, named_in
 from phalanx.actions.backlog.equal_gangs import IDENTITY_LABELS, class_key_of
+from phalanx.actions.backlog.free_capacity import FreeCapacity
 from phalanx.actions.backlog.queue_backlog import QueueBacklog
 from phalanx.actions.backlog.selection import Selection, bounds_of
+from phalanx.actions.limits import CROWDED_DUE_GANGS
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.hooks import are_lasting
 from phalanx.framework.plugin import Plugin
@@ -63,11 +65,21 @@ class Backlogs:
         for name, queue in self._queues.items():
             queue.settle(named, memory.refusal_of, any_may_go_first=_admits_by_value(name, tree))
             queue.refresh(partial(_basis, inputs, name, memory), snapshot.now)
+        capacity = FreeCapacity(snapshot.nodes)
         selections = {
-            name: Selection(self._queues[name], memory.turns.get(name)) for name in sorted(self._queues)
+            name: Selection(
+                self._queues[name],
+                capacity,
+                snapshot.capacity_version,
+                memory.turns.get(name),
+                memory.resting_turns.get(name),
+                may_rest=not _compares_all(name, tree) and not snapshot.devices.extended,
+            )
+            for name in sorted(self._queues)
         }
         self._set_bounds(selections, inputs, memory)
-        return Backlog(snapshot, selections, inputs, self.refusals, named)
+        rests = any(each.rests for each in selections.values())
+        return Backlog(snapshot, selections, inputs, self.refusals, named, capacity if rests else None)
 
     def visible_gangs(self, backlog: Backlog) -> Mapping[GangId, Gang]:
         """The gangs that the cycle looks at from its begin, sorted by id."""
@@ -158,13 +170,14 @@ class Backlogs:
         others = (name for name in selections if not selections[name].is_crowded)
         others_wait = bool(crowded) and any(self._has_work(name, inputs, memory) for name in others)
         for selection in crowded:
-            selection.bounds = bounds_of(len(crowded), others_wait=others_wait)
+            few_are_new = len(selection.backlog.due) <= CROWDED_DUE_GANGS
+            selection.bounds = bounds_of(len(crowded), others_wait=others_wait, few_are_new=few_are_new)
 
     def _has_work(self, name: QueueName, inputs: RetryInputs, memory: Memory) -> bool:
         """Whether the queue has a gang to try or to explain."""
         queue = self._queues[name]
         basis = partial(_basis, inputs, name, memory, HelpedBy.CAPACITY)
-        tried = [entry.refusal for entry in queue.open.values() if entry.refusal is not None]
+        tried = [entry.refusal for entry in queue.open.entries.values() if entry.refusal is not None]
         return bool(queue.due or queue.unexplained) or any(
             refusal.fingerprint and refusal.basis != basis(refusal.resource) for refusal in tried
         )
@@ -184,6 +197,13 @@ def _is_strict(name: QueueName, snapshot: Snapshot) -> bool:
 def _admits_by_value(name: QueueName, tree: QueueTree) -> bool:
     """Whether joint admission chooses which gangs of the queue start, and so compares all of them."""
     return tree.inherited(name, lambda queue: queue.admission) is Admission.MOST_VALUE
+
+
+def _compares_all(name: QueueName, tree: QueueTree) -> bool:
+    """Whether the order of its gangs depends on all of them: by value, or because users take turns."""
+    queue = tree.get(name)
+    takes_turns = queue is not None and queue.ordering is Ordering.FAIR_USERS
+    return takes_turns or _admits_by_value(name, tree)
 
 
 def _basis(inputs: RetryInputs, queue: QueueName, memory: Memory, helped_by: HelpedBy, resource: str) -> str:

@@ -15,6 +15,7 @@ from typing import Final, Protocol
 
 from msgspec import json
 
+from phalanx.actions.backlog.free_capacity import Lacks
 from phalanx.actions.limits import EQUAL_GANG_MEMBERS_MAX, EQUAL_GANGS_TRIED
 from phalanx.model.gangs import Gang, QueuePlace
 from phalanx.model.memory import Refusal
@@ -35,15 +36,16 @@ IDENTITY_LABELS: Final = frozenset(
 
 
 class Group(Protocol):
-    """Unschedulable gangs whose refusals have one basis."""
+    """Gangs whose refusals have one basis."""
 
     entries: dict[GangId, "Entry"]
+    is_current: bool
 
 
 class Entry:
     """A gang, and what the last cycle that looked at it found."""
 
-    __slots__ = ("class_key", "gang", "group", "is_front", "place", "pods", "refusal", "verdict")
+    __slots__ = ("class_key", "gang", "group", "is_front", "lacks", "place", "pods", "refusal", "verdict")
 
     def __init__(self, gang: Gang, since: int, class_key: bytes | None, *, is_strict: bool) -> None:
         """`class_key`: see `class_key_of`."""
@@ -57,6 +59,8 @@ class Entry:
         self.group: Group | None = None
         self.verdict: Verdict | None = None
         """The verdict that cycles show which do not look at the gang; None if it was not made yet."""
+        self.lacks: Lacks | None = None
+        """What it lacks to start; None if it was not read yet."""
 
     @property
     def is_accepted(self) -> bool:

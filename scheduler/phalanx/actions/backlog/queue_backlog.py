@@ -8,10 +8,12 @@ A gang is *behind* others if it is equal to several that come before it (`equal_
 above, and nothing is remembered of it.
 """
 
+from bisect import bisect_left, insort
 from collections.abc import Callable, Collection, Mapping
 from itertools import chain
 
 from phalanx.actions.backlog.equal_gangs import Entry, EqualGangs, place_of
+from phalanx.actions.backlog.open_gangs import OpenGangs
 from phalanx.actions.demands.demand import START
 from phalanx.actions.limits import LONG_QUEUE_GANGS
 from phalanx.framework.retry import fingerprint
@@ -25,7 +27,7 @@ CurrentBasis = Callable[[HelpedBy, str], str]
 
 
 class Group:
-    """Unschedulable gangs whose refusals have one basis: one comparison tells whether all of them hold."""
+    """Gangs whose refusals have one basis: one comparison tells whether all of them hold."""
 
     def __init__(self, helped_by: HelpedBy, resource: str) -> None:
         self.helped_by = helped_by
@@ -44,7 +46,7 @@ class QueueBacklog:
         self.equal = EqualGangs()
         self.in_front = 0
         """The number of gangs that are not behind others."""
-        self.open: dict[GangId, Entry] = {}
+        self.open = OpenGangs(is_strict=is_strict)
         self.unexplained: set[GangId] = set()
         """Open gangs whose refusal is not explained yet."""
         self.accepted = (0, 0)
@@ -54,6 +56,7 @@ class QueueBacklog:
         self._new: dict[GangId, Entry] = {}
         self._groups: dict[str, Group] = {}
         self._wakes: dict[GangId, int] = {}
+        self._in_order: list[Entry] | None = None
         self._due: list[Entry] | None = None
         self._unschedulable: list[Entry] | None = None
         self.verdicts: list[Verdict] | None = None
@@ -62,11 +65,15 @@ class QueueBacklog:
     def add(self, gang: Gang, since: int, class_key: bytes | None) -> None:
         """Add a gang that is in line since then (s). Call `settle` when all are added."""
         entry = self.entries[gang.id] = Entry(gang, since, class_key, is_strict=self.is_strict)
+        if self._in_order is not None:
+            insort(self._in_order, entry, key=place_of)
         self.equal.add(entry)
 
     def remove(self, gang: GangId) -> None:
         """Remove a gang that has changed, started or gone."""
         entry = self.entries.pop(gang)
+        if self._in_order is not None:
+            del self._in_order[bisect_left(self._in_order, entry.place, key=place_of)]
         self.equal.remove(entry)
         self._leave_front(entry)
 
@@ -124,7 +131,7 @@ class QueueBacklog:
     def due(self) -> list[Entry]:
         """The gangs that are new or whose refusal is outdated, in order."""
         if self._due is None:
-            outdated = [group.entries.values() for group in self._groups.values() if not group.is_current]
+            outdated = [group.entries.values() for group in self._lasting() if not group.is_current]
             self._due = sorted(chain(self._new.values(), *outdated), key=place_of)
         return self._due
 
@@ -132,10 +139,21 @@ class QueueBacklog:
     def unschedulable(self) -> list[Entry]:
         """The gangs whose refusal holds until the cluster changes, in order."""
         if self._unschedulable is None:
-            current = [group.entries.values() for group in self._groups.values() if group.is_current]
+            current = [group.entries.values() for group in self._lasting() if group.is_current]
             self._unschedulable = sorted(chain.from_iterable(current), key=place_of)
             self.verdicts = None
         return self._unschedulable
+
+    def _lasting(self) -> list[Group]:
+        """The groups of unschedulable gangs."""
+        return [group for group in self._groups.values() if group.helped_by is not HelpedBy.CAPACITY]
+
+    @property
+    def in_order(self) -> list[Entry]:
+        """All gangs in order."""
+        if self._in_order is None:
+            self._in_order = sorted(self.entries.values(), key=place_of)
+        return self._in_order
 
     @property
     def refusals(self) -> Mapping[GangId, Refusal]:
@@ -162,9 +180,11 @@ class QueueBacklog:
         if refusal is None or refusal.is_untried:
             self._new[gang.id] = entry
         elif refusal.helped_by is HelpedBy.CAPACITY:
-            self.open[gang.id] = entry
             if not refusal.explained:
                 self.unexplained.add(gang.id)
+            elif refusal.until is None and refusal.fingerprint == fingerprint(gang, START):
+                self._put_into_group(entry, refusal)
+            self.open.add(entry)
         elif refusal.fingerprint != fingerprint(gang, START):
             self._new[gang.id] = entry
         else:
@@ -189,7 +209,7 @@ class QueueBacklog:
         gang = entry.gang.id
         self._count(entry, -1)
         self._new.pop(gang, None)
-        self.open.pop(gang, None)
+        self.open.discard(entry)
         self.unexplained.discard(gang)
         if self._known.pop(gang, None) is not None:
             self._refusals = None

@@ -17,7 +17,7 @@ from phalanx.framework.retry import Refusals
 from phalanx.framework.session import Session, with_ignored
 from phalanx.framework.states import GangState
 from phalanx.model.gangs import Gang, QueuePlace
-from phalanx.model.memory import HelpedBy, Refusal
+from phalanx.model.memory import HelpedBy, Memory, Refusal
 from phalanx.model.names import GangId, QueueName
 from phalanx.model.reasons import Verdict
 
@@ -28,12 +28,18 @@ class Remembered(Struct, frozen=True):
     refusals: Mapping[GangId, Refusal]
     refused_starts: Mapping[QueueName, Mapping[GangId, Refusal]]
     turns: Mapping[QueueName, QueuePlace]
+    resting_turns: Mapping[QueueName, QueuePlace]
 
 
 def remembered(
-    session: Session, backlog: Backlog, refusals: Refusals, refused: Mapping[GangId, Refusal]
+    session: Session,
+    backlog: Backlog,
+    refusals: Refusals,
+    refused: Mapping[GangId, Refusal],
+    memory: Memory,
 ) -> Remembered:
-    """The refusals that the next cycle knows. `refused`: those of the demands that failed.
+    """The refusals that the next cycle knows. `refused`: those of the demands that failed. `memory`: what
+    else it knows.
 
     After an error of a plugin, which may have caused a refusal, nothing new is remembered.
     """
@@ -45,6 +51,8 @@ def remembered(
             refusal = found.pop(entry.gang.id, entry.refusal)
             if session.gang_state(entry.gang) is GangState.PLACED:
                 refusal = None
+            if selection.rests and refusal is not None:
+                refusal = _with_search(refusal, entry.gang.id, memory)
             if refusal != entry.refusal:
                 selection.backlog.learn(entry, refusal)
     turns = {name: selection.last_in_turn for name, selection in backlog.crowded.items()}
@@ -52,7 +60,20 @@ def remembered(
         refusals=dict(sorted(found.items())),
         refused_starts=backlog.refusals(),
         turns={name: place for name, place in turns.items() if place is not None},
+        resting_turns={
+            name: each.last_rested
+            for name, each in backlog.crowded.items()
+            if each.rests and each.last_rested is not None
+        },
     )
+
+
+def _with_search(refusal: Refusal, gang: GangId, memory: Memory) -> Refusal:
+    """The refusal with the last search for victims: the next cycle may not look at the gang."""
+    searched, search_at = memory.candidate_queues.get(gang), memory.preemption_retry_at.get(gang)
+    if (searched, search_at) == (refusal.searched, refusal.search_at):
+        return refusal
+    return replace(refusal, searched=searched, search_at=search_at)
 
 
 def _objection(gang: Gang, objected: Objected, refusals: Refusals) -> Refusal:
@@ -126,7 +147,11 @@ def _last_verdicts(selection: Selection, now: int) -> list[Verdict]:
 
 
 def _last_verdict(entry: Entry, now: int) -> Verdict:
-    if entry.verdict is None:
-        verdict = entry.refusal.verdict if entry.refusal is not None else not_tried(entry.gang)
-        entry.verdict = final_verdict(with_ignored(verdict, entry.gang), entry.gang, None, now)
-    return entry.verdict
+    if entry.verdict is not None:
+        return entry.verdict
+    verdict = entry.refusal.verdict if entry.refusal is not None else not_tried(entry.gang)
+    found = final_verdict(with_ignored(verdict, entry.gang), entry.gang, None, now)
+    deadline = entry.gang.deadline
+    if deadline is None or deadline <= now:  # It says when the deadline has passed.
+        entry.verdict = found
+    return found

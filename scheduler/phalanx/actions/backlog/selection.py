@@ -1,8 +1,9 @@
 """The gangs of one queue that one cycle looks at.
 
-A cycle looks at all open gangs, and at all due gangs unless there are more than CROWDED_DUE_GANGS: then the
-queue is crowded. The gangs of a crowded queue are tried in order, until the work on due gangs that do not
-start reaches half of its limit. The open gangs follow, then due gangs in turn. In a strict FIFO queue no gang
+A cycle looks at all open gangs unless there are more than OPEN_GANGS_MAX (`open_gangs.py`), and at all due
+gangs unless there are more than CROWDED_DUE_GANGS. Beyond one of them the queue is crowded. The gangs of a
+crowded queue are tried in order, until the work on due gangs that do not start reaches half of its limit.
+The open gangs follow, then due gangs in turn, then a few of those that rest. In a strict FIFO queue no gang
 is tried before a due gang that comes first. Gangs behind equal ones are looked at when some of these are
 placed.
 """
@@ -15,6 +16,8 @@ from itertools import islice
 from msgspec import Struct
 
 from phalanx.actions.backlog.equal_gangs import Entry, Kind, place_of
+from phalanx.actions.backlog.free_capacity import FreeCapacity
+from phalanx.actions.backlog.open_gangs import is_outdated, may_take
 from phalanx.actions.backlog.queue_backlog import QueueBacklog
 from phalanx.actions.limits import (
     CROWDED_DUE_GANGS,
@@ -23,6 +26,9 @@ from phalanx.actions.limits import (
     CROWDED_UNEXPLAINED,
     CROWDED_WORK,
     CROWDED_WORK_BESIDE_OTHERS,
+    OPEN_GANGS_MAX,
+    RESTING_EXPLANATIONS,
+    RESTING_TRIED,
 )
 from phalanx.model.gangs import Gang, QueuePlace
 from phalanx.model.names import GangId
@@ -37,28 +43,50 @@ class Bounds(Struct, frozen=True):
     """Refusals that are explained."""
 
 
-def bounds_of(crowded: int, *, others_wait: bool) -> Bounds:
-    """The bounds of each of so many crowded queues. `others_wait`: other queues have gangs to try."""
+def bounds_of(crowded: int, *, others_wait: bool, few_are_new: bool = False) -> Bounds:
+    """The bounds of each of so many crowded queues. `others_wait`: other queues have gangs to try.
+    `few_are_new`: most gangs were explained before."""
     least = Bounds(CROWDED_WORK_BESIDE_OTHERS, CROWDED_EXPLANATIONS_BESIDE_OTHERS)
     if others_wait or not crowded:
         return least
+    explanations = RESTING_EXPLANATIONS if few_are_new else CROWDED_EXPLANATIONS
     return Bounds(
         work=max(least.work, CROWDED_WORK // crowded),
-        explanations=max(least.explanations, CROWDED_EXPLANATIONS // crowded),
+        explanations=max(least.explanations, explanations // crowded),
     )
 
 
 class Selection:
     """The gangs of one queue that one cycle looks at."""
 
-    def __init__(self, backlog: QueueBacklog, last_in_turn: QueuePlace | None) -> None:
-        """`last_in_turn`: the place of the last gang that earlier cycles tried in turn."""
+    def __init__(
+        self,
+        backlog: QueueBacklog,
+        capacity: FreeCapacity,
+        capacity_version: int,
+        last_in_turn: QueuePlace | None = None,
+        last_rested: QueuePlace | None = None,
+        *,
+        may_rest: bool = True,
+    ) -> None:
+        """`capacity`: what is free now. `last_in_turn`: the place of the last gang that earlier cycles tried
+        in turn; `last_rested`: that of the last resting one. `may_rest`: whether gangs may rest."""
         self.backlog = backlog
-        self.is_crowded = len(backlog.due) > CROWDED_DUE_GANGS
+        self._capacity = capacity
+        self.rests = may_rest and len(backlog.open) > OPEN_GANGS_MAX
+        """Whether open gangs rest."""
+        self._refused = (
+            backlog.open.divided(capacity, capacity_version) if self.rests else backlog.open.all_first()
+        )
+        self._first = {entry.gang.id for entry in self._refused.first}
+        self._kept = {entry.gang.id for entry in self._refused.outdated[1:]}
+        self._due = list(merge(backlog.due, self._refused.due, key=place_of))
+        self.is_crowded = self.rests or len(self._due) > CROWDED_DUE_GANGS
         self.bounds = Bounds(0, 0)
         self.seen: dict[GangId, Entry] = {}
         """The gangs that the cycle looks at."""
         self.last_in_turn = last_in_turn
+        self.last_rested = last_rested
         self._work = 0
         self._placed: Counter[bytes | None] = Counter()
         """The placed gangs of kinds that have gangs behind others."""
@@ -69,8 +97,13 @@ class Selection:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the cycle looks at all due gangs."""
-        return all(entry.gang.id in self.seen for entry in self.backlog.due)
+        """Whether the cycle looks at all due gangs for which enough is free."""
+        return all(entry.gang.id in self.seen or not self._may_start(entry) for entry in self._due)
+
+    @property
+    def keeps_some(self) -> bool:
+        """Whether the cycle keeps an outdated refusal of one of the first gangs."""
+        return bool(self._kept)
 
     @property
     def untried(self) -> list[Entry]:
@@ -79,7 +112,7 @@ class Selection:
         seen = len(self.seen) - sum(self._seen_behind.values())
         if not self.is_crowded and seen + len(backlog.unschedulable) == backlog.in_front:
             return backlog.unschedulable
-        return sorted(self._untried(backlog.entries.values()), key=place_of)
+        return [entry for entry in backlog.in_order if self._is_untried(entry)]
 
     @property
     def unseen_counts(self) -> tuple[int, int]:
@@ -94,6 +127,10 @@ class Selection:
         """How many gangs that the cycle does not look at are equal to one that it looks at, by that one."""
         kinds = [kind for kind in self.backlog.equal.long.values() if kind.last.gang.id in self.seen]
         return {kind.last.gang.id: self._unseen(kind) for kind in kinds}
+
+    def behind_all(self) -> dict[GangId, int]:
+        """How many gangs are behind a gang that are equal to it, whether or not the cycle looks at it."""
+        return {kind.last.gang.id: self._unseen(kind) for kind in self.backlog.equal.long.values()}
 
     def unseen_of(self, kind: Kind) -> list[Entry]:
         """The gangs of a kind that are behind others and that the cycle does not look at, in order."""
@@ -123,8 +160,8 @@ class Selection:
         return self.backlog.equal.kind_of(entry) if entry is not None else None
 
     def may_take_work(self, gang: GangId) -> bool:
-        """Whether the work on the gang counts: not that on open gangs."""
-        return gang in self.seen and gang not in self.backlog.open
+        """Whether the work on the gang counts: not that on gangs that each cycle looks at."""
+        return gang in self.seen and gang not in self._first
 
     def waits(self, gang: GangId) -> bool:
         """Whether `more` has yet to return the gang."""
@@ -140,8 +177,9 @@ class Selection:
         `named`: gangs of which more is remembered than their refusal. They are tried at once.
         """
         known = [self.backlog.entries[gang] for gang in named if gang in self.backlog.entries]
-        due = () if self.is_crowded else self.backlog.due
-        entries = [*self.backlog.open.values(), *known, *due]
+        self._kept.difference_update(entry.gang.id for entry in known)
+        due = () if self.is_crowded else self._due
+        entries = [*self._refused.first, *known, *due]
         self._note(entries)
         self._tried.update(entry.gang.id for entry in (known if self.is_crowded else entries))
         return [entry.gang for entry in self.seen.values()]
@@ -161,8 +199,8 @@ class Selection:
         self.seen.update(new)
 
     def _all_lots(self) -> Iterator[list[Entry]]:
-        due, is_strict = self.backlog.due, self.backlog.is_strict
-        opened = sorted(self.backlog.open.values(), key=place_of)
+        due, is_strict = self._due, self.backlog.is_strict
+        opened = sorted(self._refused.first, key=place_of)
         in_order = self._untried(merge(due, opened, key=place_of))
         yield from self._lots_within(in_order, self.bounds.work // (1 if is_strict else 2))
         first_due = next((entry.place for entry in due if entry.gang.id not in self._tried), None)
@@ -175,9 +213,47 @@ class Selection:
             for lot in self._lots_within(self._untried(_after(due, self.last_in_turn)), self.bounds.work):
                 self.last_in_turn = lot[-1].place
                 yield lot
+            lot = self._resting_lot()
+            if lot:
+                self.last_rested = lot[-1].place
+                yield lot
 
-    def _untried(self, entries: Iterable[Entry]) -> Iterator[Entry]:
-        return (entry for entry in entries if entry.is_front and entry.gang.id not in self._tried)
+    def _resting_lot(self) -> list[Entry]:
+        """The next resting gangs; at most one with an outdated refusal, which is found again."""
+        found: list[Entry] = []
+        may_renew = not self._refused.outdated and len(self.backlog.unexplained) < CROWDED_UNEXPLAINED
+        for entry in self._untried(_after(self._refused.resting, self.last_rested), may_fit=False):
+            if is_outdated(entry) and not may_renew:
+                break
+            may_renew &= not is_outdated(entry)
+            found.append(entry)
+            if len(found) == RESTING_TRIED:
+                break
+        return found
+
+    def keeps(self, gang: GangId) -> bool:
+        """Whether the cycle keeps an outdated refusal, of a gang for which nodes have too little free.
+
+        Of the first gangs a cycle finds one refusal again, with its explanation and victims.
+        """
+        return gang in self._kept
+
+    def _untried(self, entries: Iterable[Entry], *, may_fit: bool = True) -> Iterator[Entry]:
+        """Those that were not tried. `may_fit`: without due gangs for which too little is free."""
+        return (
+            entry for entry in entries if self._is_untried(entry) and (not may_fit or self._may_start(entry))
+        )
+
+    def _is_untried(self, entry: Entry) -> bool:
+        return entry.is_front and entry.gang.id not in self._tried
+
+    def _may_start(self, entry: Entry) -> bool:
+        """Whether enough is free for the gang, if it is not known to have been refused until now."""
+        return (
+            entry.gang.id in self._first
+            or entry.gang.id not in self.backlog.open.entries
+            or may_take(self._capacity, entry)
+        )
 
     def _lots_within(self, entries: Iterator[Entry], limit: int) -> Iterator[list[Entry]]:
         """At least one lot. Lots double while they take little work."""
@@ -191,7 +267,7 @@ class Selection:
             size = min(2 * size, left) if self._work - before <= len(lot) else 1
 
 
-def _after(entries: list[Entry], last: QueuePlace | None) -> Iterator[Entry]:
+def _after(entries: Sequence[Entry], last: QueuePlace | None) -> Iterator[Entry]:
     """All entries in turn: those after the last one, then the others."""
     start = sum(1 for entry in entries if entry.place <= last) if last is not None else 0
     yield from entries[start:]

@@ -7,6 +7,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from phalanx.actions.limits import EXPLAINED_KINDS_MAX
 from phalanx.framework.evictions import Beneficiary
 from phalanx.framework.minimum_members import MissingMembers
 from phalanx.framework.vacancies import Counts
@@ -108,6 +109,22 @@ class Demand(Struct, frozen=True):
     def is_whole(self) -> bool:
         """Whether all of its pods are placed or none."""
         return all(batch.minimum == len(batch.pods) for batch in self.batches)
+
+
+def is_held_back(demand: Demand, failed: Demand) -> bool:
+    """Whether a cycle does not try the demand after the failed one of the same gang: the surplus of a gang
+    whose minimum failed is not tried. A subgroup that does not fit holds back no other one."""
+    return not demand.outer_subgroup or failed.stage < demand.stage
+
+
+def smallest_parts(demand: Demand) -> tuple[Demand, ...]:
+    """All of the demand, or if any single pod would help, one pod of each of its first kinds."""
+    if demand.is_whole:
+        return (demand,)
+    return tuple(
+        replace(demand, batches=(Batch(name=batch.name, pods=batch.pods[:1], minimum=1),))
+        for batch in demand.batches[:EXPLAINED_KINDS_MAX]
+    )
 
 
 def requested(demand: Demand) -> Resources:

@@ -4,10 +4,10 @@ Events to wait for come from the explanation and from the search for completions
 the gang, its limits and the nodes. Trials are bounded; what they do not prove is not advised.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import chain, islice
-from typing import Final, TypeVar
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,7 +19,7 @@ from phalanx.actions.explanations.advice import Action, Advice, Event
 from phalanx.actions.explanations.changed_nodes import ChangedNode
 from phalanx.actions.explanations.combined_actions import CombinedActions
 from phalanx.actions.explanations.completions import Completions
-from phalanx.actions.explanations.deletion_filter import necessary
+from phalanx.actions.explanations.deletion_filter import necessary_amounts
 from phalanx.actions.explanations.exclusion_causes import AFFINITY, ANTI_AFFINITY
 from phalanx.actions.explanations.fitting_pods import FittingPods
 from phalanx.actions.explanations.trials import Change, Trials
@@ -28,6 +28,7 @@ from phalanx.actions.nodes.device_projection import is_device_slot
 from phalanx.actions.nodes.gang_constraints import constraints_of
 from phalanx.actions.problems.capacity_holders import CapacityHolder
 from phalanx.framework.session import Session
+from phalanx.framework.statement import Usage
 from phalanx.model import named_parts
 from phalanx.model.resources import Resources, add
 from phalanx.model.supplies.known import writer_of
@@ -35,8 +36,6 @@ from phalanx.rules.budget import Budget, budgets_in
 from phalanx.rules.problem import Obstacle
 from phalanx.solver.infeasibility.explain import Explanation
 from phalanx.solver.infeasibility.relaxations import CAPACITY, ELIGIBILITY, NodeCapacity
-
-K = TypeVar("K")
 
 ACTIONS_MAX: Final = 3
 """Actions in one sentence, the best ones."""
@@ -70,20 +69,20 @@ class AdviceSearch:
         self._completions = question.completions
         self._is_empty = question.is_impossible
         self._conflict = _conflict(session, question)
-        self._proven = Change(question.demand)
-        """The last change that was proven to help. Each action is found right after its change was proven."""
 
     def find(self) -> Advice:
         """All advice that helps, as far as the trials allow. Several actions together come last."""
         return self._when_impossible() if self._is_empty else self._while_waiting()
 
     def _when_impossible(self) -> Advice:
-        """Actions that make it possible; those that let it start at once come first."""
+        """Actions that make it possible; those that let it start at once come first.
+
+        Each action is found right after its change was proven.
+        """
         now: list[Action] = []
         later: list[Action] = []
         for action in islice(chain(self._actions(), self._added_nodes()), ACTIONS_MAX):
-            helps_now = self._trials.starts_at_once(self._proven)
-            (now if helps_now else later).append(action)
+            (now if self._trials.starts_at_once() else later).append(action)
         if not now and not later:
             now += self._together(is_empty=False)
             later += self._together(is_empty=True) if not now else ()
@@ -118,9 +117,10 @@ class AdviceSearch:
     def _released(self) -> Iterator[Event]:
         """Usage of limits, or of a guarantee by gangs that are not preemptible. Whether what a plugin limits
         is ever released is not known."""
+        unchanged = Change(self._demand)
         for raised in self._facts.raised if self._facts is not None else ():
-            if self._of_plugins.isdisjoint(raised) and self._helps(Change(self._demand, raised=raised)):
-                yield kinds.Released(self._fewest(raised, lambda some: Change(self._demand, raised=some)))
+            if self._of_plugins.isdisjoint(raised) and self._helps(unchanged.raising(raised)):
+                yield kinds.Released(self._trials.fewest_raises(unchanged, raised))
                 return
 
     def _freed(self) -> Iterator[Event]:
@@ -128,11 +128,10 @@ class AdviceSearch:
         if missing is None or _is_fragmented(missing.amounts):
             return
         capacity = tuple(self._with_excess(each) for each in missing.capacity)
-        if not self._helps(Change(self._demand, freed={each.node: each.amounts for each in capacity})):
+        freed: Usage = {each.node: each.amounts for each in capacity}
+        if not self._helps(Change(self._demand, freed=freed)):
             return
-        freed = self._fewest(
-            {each.node: each.amounts for each in capacity}, lambda some: Change(self._demand, freed=some)
-        )
+        freed = necessary_amounts(freed, lambda fewer: self._trials.starts(Change(self._demand, freed=fewer)))
         capacity = tuple(replace(each, amounts=freed[each.node]) for each in capacity if each.node in freed)
         if len(capacity) <= ADVISED_NODES_MAX:
             yield kinds.Freed(capacity, missing.level, missing.domain)
@@ -182,14 +181,15 @@ class AdviceSearch:
         """A minimum of the pods that fit; else one with pods of each role and subgroup with a minimum."""
         if self._fitting is None:
             return
-        yield from gang_changes.lower_minimum(self._session, self._demand, self._fitting.pods, self._fits)
+        yield from gang_changes.lower_minimum(self._session, self._demand, self._fitting.pods, self._starts)
         smallest = gang_changes.smallest_minimum(self._demand)
         pods = self._trials.most(Change(smallest, is_empty=self._is_empty))
-        yield from gang_changes.lower_minimum(self._session, self._demand, pods, self._fits)
+        yield from gang_changes.lower_minimum(self._session, self._demand, pods, self._starts)
 
     def _added_nodes(self) -> Iterator[Action]:
         if self._conflict.is_about_nodes:
-            beside = self._trials.session_for(Change(self._demand, is_empty=self._is_empty))
+            as_decided = Change(self._demand, is_empty=self._is_empty)
+            beside = None if self._trials.has_others(self._demand) else self._trials.session_for(as_decided)
             found = node_changes.added_nodes(self._session, self._demand, self._fits_with, beside=beside)
             yield from (each for each in islice(found, 1) if self._trials.may_go_on)
 
@@ -202,18 +202,15 @@ class AdviceSearch:
         In the empty cluster spread constraints may be harder, and pods that affinity selects have ended.
         """
         change = Change(changed, is_empty=self._is_empty)
-        if self._noted(change, helps=self._trials.starts(change)):
+        if self._trials.starts(change):
             return True
         now = replace(change, is_empty=False)
         shapes = [batch.pods[0].shape for batch in changed.batches]
         may_be_harder = any(shape.spread or shape.affinity for shape in shapes)
-        return self._is_empty and may_be_harder and self._noted(now, helps=self._trials.starts(now))
+        return self._is_empty and may_be_harder and bool(self._trials.starts(now))
 
     def _fits_with(self, nodes: Sequence[ChangedNode]) -> bool | None:
-        change = Change(self._demand, is_empty=self._is_empty, nodes=nodes)
-        found = self._trials.starts(change)
-        self._noted(change, helps=found)
-        return found
+        return self._trials.starts(Change(self._demand, is_empty=self._is_empty, nodes=nodes))
 
     def _together(self, *, is_empty: bool) -> tuple[Action, ...]:
         """One action that consists of several."""
@@ -225,26 +222,10 @@ class AdviceSearch:
 
     def _raised_limits(self) -> Iterator[kinds.RaiseLimits]:
         """Raises of limits of queues; what other rules leave cannot be raised by an amount."""
+        unchanged = Change(self._demand, is_empty=self._is_empty)
         for raised in self._facts.raised if self._facts is not None else ():
-            change = Change(self._demand, is_empty=self._is_empty, raised=raised)
-            if self._limits.issuperset(raised) and self._helps(change):
-                fewest = self._fewest(raised, lambda some: replace(self._proven, raised=some))
-                self._proven = replace(change, raised=fewest)
-                yield kinds.RaiseLimits(fewest)
-
-    def _fewest(
-        self, amounts: Mapping[K, Resources], change: Callable[[Mapping[K, Resources]], Change]
-    ) -> Mapping[K, Resources]:
-        """Those without which it does not start. Pods in other places, or other members, may need less."""
-
-        def some(parts: Sequence[tuple[K, str]]) -> Mapping[K, Resources]:
-            chosen: dict[K, dict[str, int]] = {}
-            for place, name in parts:
-                chosen.setdefault(place, {})[name] = amounts[place][name]
-            return chosen
-
-        parts = [(place, name) for place, of_place in amounts.items() for name in of_place]
-        return some(necessary(parts, lambda fewer: self._trials.starts(change(some(fewer)))))
+            if self._limits.issuperset(raised) and self._helps(unchanged.raising(raised)):
+                yield kinds.RaiseLimits(self._trials.fewest_raises(unchanged, raised))
 
     @cached_property
     def _limits(self) -> frozenset[str]:
@@ -261,12 +242,7 @@ class AdviceSearch:
         return constraints_of(self._session, self._demand.gang).budgets
 
     def _helps(self, change: Change) -> bool:
-        return self._noted(change, helps=self._trials.fits(change))
-
-    def _noted(self, change: Change, *, helps: bool | None) -> bool:
-        if helps:
-            self._proven = change
-        return bool(helps)
+        return bool(self._trials.fits(change))
 
 
 class _Conflict(Struct, frozen=True):

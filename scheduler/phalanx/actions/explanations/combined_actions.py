@@ -114,10 +114,11 @@ class CombinedActions:
                 actions.append(added)
                 change = replace(change, nodes=[*change.nodes, *part.times(added.count)])
         if change.raised:
-            found = next(iter(self._trials.raised_budgets(replace(change, raised={}))), None)
-            if found is None or not self._trials.starts(replace(change, raised=found)):
+            change = change.raising({})
+            found = next(iter(self._trials.raised_budgets(change)), None)
+            if found is None or not self._trials.starts(change.raising(found)):
                 return ()
-            actions.append(advice.RaiseLimits(found))
+            actions.append(advice.RaiseLimits(self._trials.fewest_raises(change, found)))
         back = [part for part in parts if isinstance(part, ChangedNode)]
         removed = [part for part in parts if isinstance(part, Restriction)]
         actions += [node_changes.bringing_back(self._session, back)] if back else []

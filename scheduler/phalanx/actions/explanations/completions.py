@@ -13,6 +13,7 @@ from typing import Final
 
 from phalanx.actions.demands.demand import Demand
 from phalanx.actions.explanations.completion_bounds import CompletionBounds
+from phalanx.actions.explanations.deletion_filter import necessary
 from phalanx.actions.limits import (
     ENDING_DOMAINS_MAX,
     ENDING_PAIRED_MAX,
@@ -311,11 +312,11 @@ class _Search:
         )
 
     def _without_unnecessary(self, chosen: Completions) -> Completions:
-        for holder in sorted(chosen, key=_cost, reverse=True):
-            fewer = tuple(one for one in chosen if one is not holder)
-            if self._may_suffice(*fewer) and self._fits_without(fewer):
-                chosen = fewer
-        return tuple(sorted(chosen, key=_cost))
+        found = necessary(
+            sorted(chosen, key=_cost, reverse=True),
+            lambda fewer: self._may_suffice(*fewer) and self._fits_without(fewer),
+        )
+        return tuple(found[::-1])
 
 
 def _cover(candidates: _Candidates, capacity: Sequence[NodeCapacity]) -> list[CapacityHolder]:

@@ -14,7 +14,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from phalanx.actions import formatting
-from phalanx.actions.demands.demand import Batch, Demand, without_affinity_terms
+from phalanx.actions.demands.demand import Batch, Demand, smallest_parts, without_affinity_terms
 from phalanx.actions.demands.gang_demands import with_all_choices
 from phalanx.actions.demands.member_choice import start_with_others
 from phalanx.actions.explanations import diagnoses, evidence, hold_diagnoses, limit_diagnoses
@@ -26,6 +26,7 @@ from phalanx.actions.explanations.claim_diagnoses import (
     with_claims,
 )
 from phalanx.actions.explanations.completions import Completions, CompletionSearch
+from phalanx.actions.explanations.deletion_filter import necessary
 from phalanx.actions.explanations.diagnoses import Case, Diagnosis
 from phalanx.actions.explanations.exclusion_causes import AFFINITY, ANTI_AFFINITY
 from phalanx.actions.explanations.explanation_problems import ExplanationProblems, ProblemPair
@@ -37,12 +38,12 @@ from phalanx.actions.limits import (
     ADVICE_KINDS_MAX,
     ADVICE_SOLVES_MAX,
     CYCLE_EXPLANATION_SOLVES,
-    EXPLAINED_KINDS_MAX,
 )
 from phalanx.actions.problems.device_choices import best_by_choice, sharing_of
 from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.framework.session import Session
 from phalanx.limits import EXPLANATION_DETERMINISTIC_LIMIT
+from phalanx.model.gangs import kind_of
 from phalanx.model.names import GangId
 from phalanx.model.reasons import Category, Reason
 from phalanx.model.supplies.devices.session.shared_amounts import CERTAIN, are_of_devices
@@ -122,7 +123,7 @@ class Explainer:
             return self._explain(demand, may_solve=may_solve)
 
     def _explain(self, demand: Demand, *, may_solve: bool) -> Diagnosis | None:
-        parts = _smallest_parts(demand)
+        parts = smallest_parts(demand)
         protected = self._protected(demand)
         problems = tuple(map(self._builder.key, parts))
         key = (problems, protected, demand.choice and demand.choice.key, _advised(demand))
@@ -288,14 +289,10 @@ class Explainer:
 
     def _needed(self, demand: Demand, found: Completions) -> Completions:
         """Those that must end. Other members or subgroups may start after fewer have ended."""
-        if len(found) < 2 or demand.choice is None:
-            return found
         trials = Trials(self._trial_problems, FeasibilityOracle(self._answers, _LIMITS))
-        for holder in found[::-1]:
-            fewer = tuple(other for other in found if other is not holder)
-            if fewer and trials.starts(Change(demand, ended=fewer)):
-                found = fewer
-        return found
+        if not trials.has_others(demand):
+            return found
+        return tuple(necessary(found, lambda fewer: trials.starts(Change(demand, ended=fewer))))
 
     def _is_estimated(self, demand: Demand) -> bool:
         """Whether of pods with different claims or needs only those count that fit for certain."""
@@ -326,8 +323,10 @@ class Explainer:
 
 def _advised(demand: Demand) -> Hashable:
     """What an advice may depend on beside the problem, so that demands that share it share the advice."""
-    gang = demand.gang
-    own = gang.id if demand.choice is not None or gang.active else ""
+    gang, pods = demand.gang, [pod for batch in demand.batches for pod in batch.pods]
+    kinds = {kind_of(pod) for pod in gang.members if pod.is_waiting}
+    has_others = demand.choice is not None or not kinds.issubset(map(kind_of, pods))
+    own = gang.id if has_others or gang.active else ""
     roles = tuple((role.name, role.min_member) for role in gang.roles)
     return (own, gang.kind, gang.min_member, roles, demand.cause)
 
@@ -392,13 +391,3 @@ def _about(demand: Demand, diagnosis: Diagnosis, examined: Demand) -> Diagnosis:
     named = {formatting.named_pods(old.pods): formatting.named_pods(new.pods) for old, new in pairs}
     found = [replace(each, subject=named.get(each.subject, each.subject)) for each in diagnosis.evidence]
     return replace(diagnosis, evidence=tuple(found))
-
-
-def _smallest_parts(demand: Demand) -> tuple[Demand, ...]:
-    """The parts of a demand to explain: all of it, or if any single pod would help, one pod of each kind."""
-    if demand.is_whole:
-        return (demand,)
-    return tuple(
-        replace(demand, batches=(Batch(name=batch.name, pods=batch.pods[:1], minimum=1),))
-        for batch in demand.batches[:EXPLAINED_KINDS_MAX]
-    )

@@ -118,7 +118,7 @@ def _wider(level: str, levels: Sequence[str]) -> Sequence[str]:
 # --- minimum and preemption ---------------------------------------------------------------------------------
 
 
-def lower_minimum(session: Session, demand: Demand, fitting: Sequence[Pod], fits: Fits) -> Iterator[Action]:
+def lower_minimum(session: Session, demand: Demand, fitting: Sequence[Pod], starts: Fits) -> Iterator[Action]:
     """The minimum that the gang reaches if these pods start."""
     gang = demand.gang
     if not fitting or not _may_lower(demand):
@@ -134,8 +134,7 @@ def lower_minimum(session: Session, demand: Demand, fitting: Sequence[Pod], fits
     found = demands_of(_with_minimum(gang, action), record) if is_lower else ()
     if isinstance(found, Objection) or not found or not found[0].is_whole:
         return
-    those = replace(found[0], batches=batches_of(gang, fitting, whole=True), choice=None)
-    if fits(found[0]) or (found[0].choice is not None and fits(those)):
+    if starts(replace(found[0], batches=batches_of(gang, fitting, whole=True))):
         yield action
 
 

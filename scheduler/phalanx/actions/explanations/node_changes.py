@@ -142,8 +142,9 @@ def _preferred(gang: Gang) -> list[str | None]:
 # --- additional nodes ---------------------------------------------------------------------------------------
 
 
-def added_nodes(session: Session, demand: Demand, fits: Fits, *, beside: Session) -> Iterator[Action]:
-    """As few as possible copies of an existing node, else of a larger node. `beside`: what is free there."""
+def added_nodes(session: Session, demand: Demand, fits: Fits, *, beside: Session | None) -> Iterator[Action]:
+    """As few as possible copies of an existing node, else of a larger node. `beside`: what is free there;
+    None if the gang may start something else instead, which needs less."""
     found = models(session, demand)
     own = own_labels(session, demand.gang)
     for size in (NONE, largest(batch.pods[0].shape.requests for batch in demand.batches), requested(demand)):
@@ -151,7 +152,7 @@ def added_nodes(session: Session, demand: Demand, fits: Fits, *, beside: Session
             larger = beyond(model, size)
             if larger or not size:
                 copy = Copy(model, larger, own, place_of(session, demand, model))
-                least = least_copies(beside, demand, copy)
+                least = least_copies(beside, demand, copy) if beside is not None else 1
                 yield from fewest_copies(copy, demand, fits, least=least)
 
 
@@ -284,12 +285,7 @@ def _added(copy: Copy, count: int, demand: Demand, *, is_fewest: bool = True) ->
 
 
 def least_copies(session: Session, demand: Demand, copy: Copy) -> int:
-    """Fewer of these nodes are not enough, if everything that is free on all nodes is used as well.
-
-    Other members or subgroups may start instead of the demand, which need less.
-    """
-    if demand.choice is not None:
-        return 1
+    """Fewer of these nodes are not enough, if everything that is free on all nodes is used as well."""
     node = {**copy.model.allocatable, **copy.larger}
     lacking = {
         name: need - sum(max(0, session.free(each).get(name, 0)) for each in session.nodes)

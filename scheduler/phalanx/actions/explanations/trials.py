@@ -12,7 +12,9 @@ from msgspec.structs import replace
 
 from phalanx.actions.demands.demand import Demand
 from phalanx.actions.demands.member_choice import start_with_others
+from phalanx.actions.demands.tried_beside import tried_beside
 from phalanx.actions.explanations.changed_nodes import ChangedNode, FreeNode, with_changed_nodes
+from phalanx.actions.explanations.deletion_filter import necessary_amounts
 from phalanx.actions.explanations.fitting_pods import placed_pods
 from phalanx.actions.explanations.relaxed_clusters import EmptyCluster, StayingUsage
 from phalanx.actions.problems.capacity_holders import CapacityHolder
@@ -53,6 +55,10 @@ class Change(Struct, frozen=True):
     selected: tuple[int, NodeName] | None = None
     """The number of affinity terms that select a further pod, and its node."""
 
+    def raising(self, limits: Raises) -> "Change":
+        """The change with these raises of limits."""
+        return replace(self, raised=limits)
+
 
 class TrialProblems:
     """Builds the problems of changed demands of one session, as allocation would build them."""
@@ -63,6 +69,8 @@ class TrialProblems:
         self._staying = staying
         self._empty = EmptyCluster(session, staying=staying.on)
         self._when_empty: tuple[Session, ProblemBuilder] | None = None
+        self._last: tuple[Demand, tuple[Demand, ...]] | None = None
+        """The last demand that was asked about, and what is tried beside it: most trials are about one."""
 
     def build(self, change: Change) -> PlacementProblem:
         """The problem after the change, without raises of limits: only what fits for certain counts."""
@@ -95,6 +103,14 @@ class TrialProblems:
         """Whether the changed gang would not be tried."""
         return self._session.hooks.check_gang(gang) is not None
 
+    def beside(self, demand: Demand) -> tuple[Demand, ...]:
+        """What the gang may start instead. Nothing is known of a gang of which this cycle has placed pods."""
+        if self._session.assigned_nodes(demand.gang):
+            return ()
+        if self._last is None or self._last[0] is not demand:
+            self._last = demand, tried_beside(demand, self._session.records.of(demand.gang))
+        return self._last[1]
+
     def _builder_of(self, session: Session) -> ProblemBuilder:
         if session is self._session:
             return self._builder
@@ -109,6 +125,8 @@ class Trials:
     def __init__(self, problems: TrialProblems, oracle: FeasibilityOracle) -> None:
         self._problems = problems
         self._oracle = oracle
+        self._proven: Change | None = None
+        """The last change that was proven to help, with the demand that fits then."""
 
     @property
     def may_go_on(self) -> bool:
@@ -121,21 +139,45 @@ class Trials:
             return False
         if not self.may_go_on:
             return None
-        return self._oracle.fits(feasibility_problem(self._problem(change)))
+        fits = self._oracle.fits(feasibility_problem(self._problem(change)))
+        if fits:
+            self._proven = change
+        return fits
 
     def starts(self, change: Change) -> bool | None:
-        """Whether the demand, or one for other members or subgroups that may start, fits after the change;
-        None if that is not known."""
-        fits = self.fits(change)
-        if fits or change.demand.choice is None:
-            return fits
-        return start_with_others(change.demand, partial(self._place, change)) is not None or None
+        """Whether the demand, or another one of the gang that is tried then, fits after the change; None if
+        that is not known."""
+        found = self.fits(change)
+        if found or not self.may_go_on or self._problems.objects_to(change.demand.gang):
+            return found
+        for other in self._problems.beside(change.demand):
+            is_tried = other.batches == change.demand.batches
+            fits = found if is_tried else self.fits(replace(change, demand=other))
+            if not fits and other.choice is not None:
+                fits = self._starts_with_others(replace(change, demand=other)) or None
+            if fits:
+                return True
+            found = found if fits is False else None
+        return found
 
-    def starts_at_once(self, proven: Change) -> bool:
-        """Whether a change that is proven to help the empty cluster helps now.
+    def _starts_with_others(self, change: Change) -> bool:
+        found = start_with_others(change.demand, partial(self._place, change))
+        if found is not None:
+            self._proven = replace(change, demand=found[0])
+        return found is not None
+
+    def has_others(self, demand: Demand) -> bool:
+        """Whether the gang may start something else instead of the demand."""
+        return bool(self._problems.beside(demand))
+
+    def starts_at_once(self) -> bool:
+        """Whether the change that was proven last, perhaps for the empty cluster, helps now.
 
         It does without a solve if the end of all running work would change nothing.
         """
+        proven = self._proven
+        if proven is None:
+            return False
         now = replace(proven, is_empty=False)
         return bool(self.starts(now)) or self._problems.build(now) == self._problems.build(proven)
 
@@ -161,8 +203,14 @@ class Trials:
         return self._problems.session_for(change)
 
     def raised_budgets(self, change: Change) -> tuple[Raises, ...]:
-        """Raises of budgets, each of which lets the demand fit after the change."""
-        return raised_budgets(feasibility_problem(self._problems.build(change)), self._oracle)
+        """Raises of budgets, each of which lets the demand that was proven last fit after the change."""
+        fitting = self._proven.demand if self._proven is not None else change.demand
+        problem = self._problems.build(replace(change, demand=fitting))
+        return raised_budgets(feasibility_problem(problem), self._oracle)
+
+    def fewest_raises(self, change: Change, enough: Raises) -> Raises:
+        """Those of the raises, which are enough beside the change, of which none can be left out."""
+        return necessary_amounts(enough, lambda fewer: self.starts(change.raising(fewer)))
 
 
 def _apply(statement: Statement, change: Change) -> None:

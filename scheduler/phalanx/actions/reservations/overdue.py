@@ -1,6 +1,6 @@
 """Gangs that run longer than their `runtime.max`, because of which they were placed before reserved starts.
 
-Their status says so, and a while later the gangs with the reserved starts may evict them. docs/objects.md has
+Their status says so, and a while later the gangs with the reserved starts may evict them. docs/queues.md has
 the rule.
 """
 

@@ -14,12 +14,17 @@ from phalanx.cli.verbs.runner import Question, ask
 from phalanx.cli.verbs.seen import Seen
 from phalanx.cli.verbs.tables import Column, table
 from phalanx.cli.verbs.views.gangs import POD_GROUP, GangRow, NodeShare, State, gang_rows, seconds_since
+from phalanx.model.workloads.known import WORKLOADS
 
 GANG_KINDS = ("Pod", "PodGroup", "Queue", "Namespace", "PriorityClass")
 """What gangs are made of; the owners of the pods are read too."""
 
 QUIET = frozenset({"Queue", "PriorityClass"})
 """Tenants may often not list these. Without them priorities and charged queues may be missing."""
+
+
+SUSPENDED_KINDS = tuple(kind.name for kind in WORKLOADS.values() if kind.suspended)
+"""Workloads that may be suspended while their gangs wait, so that no pods lead to them."""
 
 
 class Sort(StrEnum):
@@ -70,7 +75,12 @@ def jobs(
         return found if sort is None else tuple(sorted(found, key=_SORT_KEYS[sort]))
 
     question = Question(
-        name="jobs", kinds=GANG_KINDS, view=view, lines=gang_lines, needed=("Pod",), quiet=QUIET
+        name="jobs",
+        kinds=(*GANG_KINDS, *SUSPENDED_KINDS),
+        view=view,
+        lines=gang_lines,
+        needed=("Pod",),
+        quiet=QUIET.union(SUSPENDED_KINDS),
     )
     return ask(options or TableOptions(), question)
 

@@ -40,7 +40,8 @@ class Wanted(Struct, frozen=True, kw_only=True):
 
     def is_everywhere(self, kind: str) -> bool:
         """Whether the kind is read in all namespaces. Owners are read where the pods are."""
-        return kind in self.everywhere or (kind not in self.kinds and "Pod" in self.everywhere)
+        is_owner = kind not in self.kinds or bool(KINDS[kind].workload)
+        return kind in self.everywhere or (is_owner and "Pod" in self.everywhere)
 
 
 def read_cluster(client: BlockingClient, wanted: Wanted, *, now_ms: int) -> Seen:

@@ -8,7 +8,7 @@ from phalanx.cli.exits import BadInput, Exit
 from phalanx.cli.formatting import count
 from phalanx.cli.verbs.events import Event, read_events
 from phalanx.cli.verbs.formatting import amount, short
-from phalanx.cli.verbs.jobs import gang_lines, since_text
+from phalanx.cli.verbs.jobs import SUSPENDED_KINDS, gang_lines, since_text
 from phalanx.cli.verbs.node_faults import fault_finder
 from phalanx.cli.verbs.nodes import EVERYWHERE, NODE_KINDS, node_lines, used_bar
 from phalanx.cli.verbs.options import ViewOptions
@@ -59,11 +59,11 @@ def _question(options: ViewOptions) -> Question[TopView]:
 
     return Question(
         name="top",
-        kinds=NODE_KINDS,
+        kinds=(*NODE_KINDS, *SUSPENDED_KINDS),
         view=lambda seen: top_view(seen, fault_of, events),
         lines=_top_lines,
         everywhere=EVERYWHERE,
-        quiet=frozenset({"PriorityClass"}),
+        quiet=frozenset({"PriorityClass", *SUSPENDED_KINDS}),
         needed=("Pod",),
         enrich=with_events,
     )

@@ -30,6 +30,7 @@ from phalanx.framework.queues.division import (
 )
 from phalanx.framework.queues.ledger import Ledger, usage_sum
 from phalanx.framework.queues.queue_tree import QueueTree
+from phalanx.framework.queues.unseen_demand import UnseenDemand
 from phalanx.framework.running_sums import RunningSums
 from phalanx.limits import AMOUNT_MAX
 from phalanx.model.charges import charged_for, have_charges, total_charges, total_requests
@@ -53,6 +54,7 @@ class _Session(Protocol):
     queues: QueueTree
     ledger: Ledger
     behind: Mapping[GangId, int]
+    unseen: Mapping[QueueName, UnseenDemand]
 
     @property
     def devices(self) -> SessionDevices: ...
@@ -151,7 +153,13 @@ class FairShares:
                 for pod in gang.pods
                 if pod.shape.requests.get(device) or (pod.charges and charged_for(pod).get(device))
             )
-            self._scarce_beside[key] = sum(waiting) > sum(max(0, free) for free in with_device)
+            unseen = (
+                amounts.get(resource, 0)
+                for demand in self._session.unseen.values()
+                for names, amounts in demand.by_pods.items()
+                if device in names
+            )
+            self._scarce_beside[key] = sum(waiting) + sum(unseen) > sum(max(0, free) for free in with_device)
         return self._scarce_beside[key]
 
     @cached_property
@@ -204,13 +212,16 @@ class FairShares:
             limit=_combined(min, [source.limit for source in own]),
             used=self._used(queue.name, partition, capacity),
             waiting=merged(self._waiting(queue.name, partition)),
-            waits_since=min(
-                (each.created for each in self._waiting_minimums.get(queue.name, ())), default=NOT_WAITING
-            ),
+            waits_since=self._waits_since(queue.name),
             created=queue.created,
             uid=queue.uid,
             priority=queue.priority,
         )
+
+    def _waits_since(self, queue: QueueName) -> int:
+        created = [each.created for each in self._waiting_minimums.get(queue, ())]
+        unseen = self._session.unseen.get(queue)
+        return min([*created, NOT_WAITING if unseen is None else unseen.since])
 
     def _used(self, queue: QueueName, partition: _Partition, capacity: Resources) -> Bundles:
         """The usage of the queue's pods; what is used on one node forms a bundle.
@@ -232,6 +243,12 @@ class FairShares:
             placeable = [pod for pod in each.pods if self._may_go_to(partition, pod)]
             if partition.selector is not None or len(placeable) == len(each.pods):
                 yield bundle_of(scale(self._demand(placeable, partition), each.count))
+        unseen = self._session.unseen.get(queue)
+        if unseen is not None and partition.selector is None:
+            yield unseen.bundles
+        for pods, count in unseen.gangs() if unseen is not None and partition.selector is not None else ():
+            placeable = [pod for pod in pods if self._may_go_to(partition, pod)]
+            yield bundle_of(scale(self._demand(placeable, partition), count))
 
     def _demand(self, pods: list[Pod], partition: _Partition) -> Resources:
         """What a queue would be charged for the pods. Devices of which the partition has none are left out:

@@ -9,10 +9,12 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from phalanx.model.awaited_pods import is_awaited
 from phalanx.model.conversion.partial_admission import PartialAdmission
 from phalanx.model.conversion.pod_groups import PodGroup
 from phalanx.model.gangs import RoleSpec
 from phalanx.model.pods import Controller, Pod, PodPhase, PodShape
+from phalanx.model.reasons import Objection
 from phalanx.model.workloads.apps import DEPLOYMENT
 from phalanx.model.workloads.known import POD
 
@@ -42,6 +44,8 @@ class WorkloadRole(Struct, frozen=True, gc=False):
     """The label that these share."""
     one_first: bool = False
     """Whether each owner makes its other pods when its first one has a node."""
+    in_group: bool = False
+    """Whether its template names a PodGroup, whose gang its pods are then."""
 
     @property
     def whole(self) -> int:
@@ -66,6 +70,8 @@ class Workload(Struct, frozen=True, gc=False):
     """Completions for which no pod is made any more."""
     minimum: int | None = None
     """How many pods must start in all, if not all of them."""
+    eviction: Objection | None = None
+    """Set while it is suspended and its pods, but not those that are awaited, are about to be deleted."""
     ended_role: str | None = None
     """The role of its pods in the workload that owns it, if all of them have succeeded: they may be gone."""
     has_parts: bool = False
@@ -129,6 +135,8 @@ def group_of_pods(
     group = workload.group
     if group.spec.reserves and all(role.shape is None for role in roles):
         group = replace(group, spec=replace(group.spec, start_when=None))
+    if workload.eviction is not None and not any(is_awaited(pod.uid) for pod in pods):
+        group = replace(group, problems=(*group.problems, workload.eviction))
     return replace(
         group,
         min_member=label or max(sum(needs) + others_needed, 1),
@@ -176,7 +184,7 @@ def is_undecided(workload: Workload, pods: Sequence[Pod]) -> bool:
 def _decided(
     roles: Sequence[WorkloadRole], ours: Collection[str], foreign: Collection[str]
 ) -> list[WorkloadRole]:
-    """The roles; those of other schedulers as ones that do not exist.
+    """The roles; those of other schedulers, and of PodGroups, as ones that do not exist.
 
     `ours` and `foreign`: the roles that have pods of this scheduler, and of others. A role whose template
     names no scheduler, and that has no pods, is like the other such roles: whatever names the scheduler on
@@ -187,7 +195,8 @@ def _decided(
     not_ours = unnamed.intersection(foreign).difference(ours)
     if not_ours and unnamed.isdisjoint(ours):
         not_ours = unnamed
-    left_out = {role.name for role in roles if role.ours is False}.difference(ours) | not_ours
+    others = {role.name for role in roles if role.ours is False or role.in_group}
+    left_out = others.difference(ours) | not_ours
     return [replace(role, exists=False, shape=None) if role.name in left_out else role for role in roles]
 
 

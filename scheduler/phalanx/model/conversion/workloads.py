@@ -4,9 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
+import msgspec
 from msgspec.structs import replace
 
 from phalanx.limits import PLACEHOLDERS_MAX
+from phalanx.model.api import core
 from phalanx.model.api.meta import ObjectMeta
 from phalanx.model.api.pod_groups import RESERVED, PodGroupSpec
 from phalanx.model.api.values import seconds
@@ -29,7 +31,14 @@ from phalanx.model.conversion.workload_members import (
     needed,
     no_owner,
 )
-from phalanx.model.names import ANNOTATION_SUSPENSION, KUBERNETES_SCHEDULER, LABEL_QUEUE
+from phalanx.model.dialects.known import named_groups
+from phalanx.model.names import (
+    ANNOTATION_SUSPENSION,
+    KUBERNETES_SCHEDULER,
+    LABEL_MIN_MEMBER,
+    LABEL_POD_GROUP,
+    LABEL_QUEUE,
+)
 from phalanx.model.pods import PodShape
 from phalanx.model.reasons import Objection, Reason
 from phalanx.model.workloads.job import JOB
@@ -66,8 +75,8 @@ def read_workload(
     if partial is not None:
         roles = tuple(replace(role, least=partial.minimum) for role in roles)
     minimum = next((number for path in kind.minimum if (number := _number(fields, path))), None)
-    needs = at_most(minimum, [needed(role, {}, no_owner) if role.ours else 0 for role in roles])
-    least = max(sum(needs), 1)
+    counted = [role for role in roles if role.ours and not role.in_group]
+    least = max(sum(at_most(minimum, [needed(role, {}, no_owner) for role in counted])), 1)
     group = PodGroup(
         uid=identity(kind.kind, meta),
         namespace=meta.namespace,
@@ -95,6 +104,7 @@ def read_workload(
         ended_role=_ended_role(meta, roles, succeeded, kinds),
         failed_indexes=_count_of_indexes(value_at(fields, kind.failed_indexes)),
         minimum=minimum,
+        eviction=_suspension(kind, meta, fields) if _may_await_pods(meta) else None,
         has_parts=bool(kind.part_label),
         partial=partial,
     )
@@ -135,15 +145,25 @@ def _problems(kind: WorkloadKind, meta: ObjectMeta, fields: Mapping[str, Any]) -
         yield Objection(Reason.MEMBERS_MISSING, f"{name} is being deleted", f"Create another {kind.kind}")
     if _has_ended(kind, fields):
         yield Objection(Reason.MEMBERS_MISSING, f"{name} has ended", f"Create another {kind.kind}")
-    if value_at(fields, kind.suspended) is True and ANNOTATION_SUSPENSION in meta.annotations:
+    suspension = _suspension(kind, meta, fields)
+    if suspension is not None and not _may_await_pods(meta):
+        yield suspension
+
+
+def _suspension(kind: WorkloadKind, meta: ObjectMeta, fields: Mapping[str, Any]) -> Objection | None:
+    if value_at(fields, kind.suspended) is not True:
+        return None
+    name, reason = f"{kind.kind} {meta.namespace}/{meta.name}", Reason.MEMBERS_MISSING
+    if ANNOTATION_SUSPENSION in meta.annotations:
         message = f"{name} was suspended to evict its pods"
-        yield Objection(Reason.MEMBERS_MISSING, message, "Wait: it is resumed when they end")
-    elif value_at(fields, kind.suspended) is True:
-        yield Objection(
-            Reason.MEMBERS_MISSING,
-            f"{name} is suspended: its controller deletes the pods",
-            f"Resume it: set {kind.suspended} to false",
-        )
+        return Objection(reason, message, "Wait: it is resumed when there is capacity for it")
+    message = f"{name} is suspended: its controller deletes the pods"
+    return Objection(reason, message, f"Resume it: set {kind.suspended} to false")
+
+
+def _may_await_pods(meta: ObjectMeta) -> bool:
+    """Whether the scheduler may have suspended it, or what is above it, to evict its pods."""
+    return ANNOTATION_SUSPENSION in meta.annotations or any(each.controller for each in meta.owner_references)
 
 
 def _paths_to_nothing(kind: WorkloadKind, meta: ObjectMeta, fields: Mapping[str, Any]) -> Iterator[Objection]:
@@ -277,12 +297,29 @@ def _role(paths: RolePaths, find: Find, *, one_first: bool) -> WorkloadRole:
         unit_label=paths.hosts_label,
         completions=_whole(find(paths.completions)),
         one_first=one_first,
+        in_group=_names_group(value_at(_around(paths, find), "metadata")),
     )
 
 
 def _template(paths: RolePaths, find: Find) -> Any:
     found = find(paths.template)
     return found if found is not None else find(paths.other_template)
+
+
+def _around(paths: RolePaths, find: Find) -> Any:
+    """The template whose spec `_template` returns."""
+    path = paths.template if find(paths.template) is not None else paths.other_template
+    return find(path.removesuffix(".spec")) if path.endswith(".spec") else None
+
+
+def _names_group(metadata: object) -> bool:
+    """Whether pods with these labels and annotations name a PodGroup."""
+    try:
+        meta = msgspec.convert(metadata or {}, ObjectMeta)
+    except msgspec.ValidationError:
+        return False
+    is_counted = LABEL_MIN_MEMBER in meta.labels and LABEL_POD_GROUP not in meta.labels
+    return not is_counted and bool(named_groups(core.Pod(meta)))
 
 
 def _scheduler(paths: RolePaths, find: Find) -> Any:

@@ -22,7 +22,7 @@ def check(seen: Installation) -> Iterator[Finding]:
                 Severity.NOTE,
                 "Topology",
                 "There is no Topology, and no node has a well-known label of a rack, block or zone.",
-                "Gangs cannot ask for nodes near each other until nodes have labels: docs/objects.md.",
+                "Gangs cannot ask for nodes near each other until nodes have labels: docs/topology.md.",
             )
     for topology in topologies:
         for level in topology.levels:

@@ -11,15 +11,27 @@ from phalanx.cli.verbs.seen import Seen
 from phalanx.limits import PARTIAL_GANG_RELEASED_S
 from phalanx.model.api.pod_groups import PodGroup, PodGroupStatus
 from phalanx.model.api.values import seconds, time_s, utc
+from phalanx.model.api.workloads import WorkloadObject
 from phalanx.model.charges import total_charges
+from phalanx.model.conversion.pod_groups import GangKey, gang_id
+from phalanx.model.conversion.workloads import read_workload
 from phalanx.model.gangs import Gang, GangKind
-from phalanx.model.names import API_GROUP, LABEL_QUEUE
+from phalanx.model.names import (
+    ANNOTATION_SUSPENSION,
+    API_GROUP,
+    DEFAULT_QUEUE,
+    LABEL_POD_GROUP,
+    LABEL_QUEUE,
+)
 from phalanx.model.pods import Pod, PodPhase
 from phalanx.model.reasons import Reason
 from phalanx.model.resources import Resources
+from phalanx.model.workloads.kind import WorkloadKind, value_at
+from phalanx.model.workloads.known import WORKLOADS
 from phalanx.service.pod_group_status import GangReport, status_of
 
 POD_GROUP: Final = "PodGroup"
+RESUMED: Final = "Wait: it is resumed when there is capacity for it"
 
 
 class State(StrEnum):
@@ -90,7 +102,7 @@ class GangEntry(Struct, frozen=True):
 
     row: GangRow
     gang: Gang | None = None
-    """None for a PodGroup without pods."""
+    """None for a PodGroup or a workload without pods."""
     group: PodGroup | None = None
 
 
@@ -114,6 +126,7 @@ def gang_entries(seen: Seen) -> list[GangEntry]:
         for group in groups.values()
         if seen.shows(group.metadata.namespace)
     ]
+    found += [GangEntry(row) for row in _suspended(seen)]
     return sorted(found, key=_place)
 
 
@@ -185,6 +198,42 @@ def _without_pods(group: PodGroup) -> GangRow:
         message=status.message or "the gang has no pods",
         min_member=spec.min_member or 0,
     )
+
+
+def _suspended(seen: Seen) -> Iterator[GangRow]:
+    """Workloads that were read, whose gangs wait without pods. Those with a PodGroup are shown as such."""
+    for kind in WORKLOADS.values():
+        for written in seen.objects.get(kind.name, ()):
+            if not isinstance(written, WorkloadObject) or not is_suspended_by_eviction(kind, written):
+                continue
+            meta, workload = written.metadata, read_workload(kind, "", written)
+            group = workload.group
+            gang = gang_id(GangKey(GangKind.WORKLOAD, meta.namespace, group.uid, kind.name), None)
+            if seen.shows(meta.namespace) and gang not in seen.cluster.gangs and not _has_group(written):
+                labels = seen.cluster.namespace_labels.get(meta.namespace, {})
+                yield GangRow(
+                    namespace=meta.namespace,
+                    name=meta.name,
+                    kind=kind.kind,
+                    state=State.WAITING,
+                    queue=group.spec.queue or labels.get(LABEL_QUEUE) or DEFAULT_QUEUE,
+                    since=meta.creation_timestamp or "",
+                    reason=Reason.PREEMPTED.value,
+                    message=f"the {kind.kind} was suspended to evict its pods",
+                    next_step=RESUMED,
+                    min_member=sum(role.owners * role.whole for role in workload.roles),
+                )
+
+
+def is_suspended_by_eviction(kind: WorkloadKind, written: WorkloadObject) -> bool:
+    """Whether the gang of the workload waits, and has no pods meanwhile."""
+    is_suspended = value_at({"spec": written.spec}, kind.suspended) is True
+    return is_suspended and ANNOTATION_SUSPENSION in written.metadata.annotations
+
+
+def _has_group(written: WorkloadObject) -> bool:
+    """Whether the pods of a Job are in a PodGroup."""
+    return LABEL_POD_GROUP in (value_at(written.spec, "template.metadata.labels") or ())
 
 
 def kind_of_gang(gang: Gang) -> str:

@@ -4,11 +4,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from phalanx.cli.verbs.views.find import kind_named
-from phalanx.cli.verbs.views.gangs import GangRow, State
-from phalanx.cli.verbs.views.why import WhyView, history
+from phalanx.cli.verbs.views.gangs import RESUMED, GangRow, State, is_suspended_by_eviction, split_message
+from phalanx.cli.verbs.views.why import Moment, WhyView, category_of, history
 from phalanx.model.api.workloads import WorkloadObject
 from phalanx.model.conversion.workloads import read_workload
-from phalanx.model.names import ANNOTATION_SUSPENSION
 from phalanx.model.workloads.job import JOB
 from phalanx.model.workloads.kind import WorkloadKind, value_at
 from phalanx.model.workloads.known import WORKLOADS
@@ -31,7 +30,7 @@ def why_without_pods(
     moments = history(events, names={(kind.kind, meta.name)}, uids={meta.uid})
     if not moments and not any(role.ours for role in workload.roles):
         return None
-    state, reason, message, step = _state(kind, written)
+    state, reason, message, step = _state(kind, written, moments)
     row = GangRow(
         namespace=meta.namespace,
         name=meta.name,
@@ -44,10 +43,14 @@ def why_without_pods(
         next_step=step,
         min_member=group.min_member,
     )
-    return WhyView(gang=row, help=(step,) if step else (), history=tuple(moments))
+    return WhyView(
+        gang=row, category=category_of(reason), help=(step,) if step else (), history=tuple(moments)
+    )
 
 
-def _state(kind: WorkloadKind, written: WorkloadObject) -> tuple[State, str, str, str]:
+def _state(
+    kind: WorkloadKind, written: WorkloadObject, moments: Iterable[Moment]
+) -> tuple[State, str, str, str]:
     """State, reason, message, and what would help."""
     fields = {"spec": written.spec, "status": written.status}
     conditions = value_at(fields, "status.conditions")
@@ -60,9 +63,11 @@ def _state(kind: WorkloadKind, written: WorkloadObject) -> tuple[State, str, str
         if is_true and type_ in ("Complete", "Completed", "Succeeded"):
             return State.FINISHED, "", f"the {kind.kind} has succeeded", ""
     if value_at(fields, kind.suspended) is True:
-        if ANNOTATION_SUSPENSION in written.metadata.annotations:
-            message = f"the {kind.kind} is suspended to evict its pods"
-            return State.RELEASING, _NO_PODS, message, "Wait: it is resumed when they end"
+        if is_suspended_by_eviction(kind, written):
+            texts = (moment.text for moment in moments if moment.what == "FailedScheduling")
+            reason, message = split_message(next(texts, ""))
+            message = message or f"the {kind.kind} was suspended to evict its pods"
+            return State.WAITING, reason or _NO_PODS, message, RESUMED
         step = f"Resume it: set {kind.suspended} to false"
         return State.WAITING, _NO_PODS, f"the {kind.kind} is suspended", step
     step = f"See why its controller makes none: kubectl describe {kind.plural} {written.metadata.name}"
