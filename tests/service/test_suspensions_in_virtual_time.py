@@ -210,7 +210,7 @@ def test_a_trace_of_the_eviction_is_left(settings: WorldSettings) -> None:
 
 
 def test_the_trace_is_that_of_the_whole_gang() -> None:
-    """Surplus pods say it themselves."""
+    """Surplus pods say it themselves. Their gang runs."""
 
     async def program(world: World) -> None:
         group = manifests.pod_group("train", min_member=2)
@@ -219,6 +219,7 @@ def test_the_trace_is_that_of_the_whole_gang() -> None:
         await asyncio.sleep(30)
         assert (bound(world, "train"), bound(world, "urgent")) == (2, 1)
         assert preempted(world) == []
+        assert found(world, POD_GROUPS, "train")["status"]["phase"] == "Running"
 
     play(program)
 
