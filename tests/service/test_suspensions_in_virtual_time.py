@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from phalanx.framework.config import SchedulerConfig
 from phalanx.model.names import ANNOTATION_SUSPENSION, LABEL_MIN_MEMBER, LABEL_POD_GROUP
+from phalanx.model.workloads.kind import WorkloadKind
 from phalanx_simulator.embedded import manifests
 from phalanx_simulator.embedded.apiserver.kinds import ResourceType
 from phalanx_simulator.embedded.store import Change, Key, Object
@@ -508,6 +509,45 @@ def test_a_job_set_is_suspended_through_what_is_above_it(group: str, is_trained:
         assert not (world.client.get(SUSPENSIONS) or {}).get("data")
 
     play(program, WITH_JOB_SETS)
+
+
+def test_a_configured_kind_may_make_other_workloads() -> None:
+    """As a TrainJob does. It is suspended, and makes the JobSet follow."""
+    campaigns = ResourceType("example.com", "v1", "campaigns", "Campaign", True, custom=True)
+    kind = WorkloadKind(
+        api_version=campaigns.api_version,
+        kind="Campaign",
+        plural="campaigns",
+        roles=(),
+        suspended="spec.paused",
+    )
+
+    async def program(world: World) -> None:
+        for type_ in (JOB_SETS, campaigns):
+            world.server.types.add(type_)
+        meta = {"name": "train", "namespace": "default"}
+        made = {"apiVersion": campaigns.api_version, "kind": "Campaign", "metadata": meta, "spec": {}}
+        world.create([made])
+        above = found(world, campaigns.resource, "train")
+        await running_job_set(world, {"a": (2, 1), "b": (1, 2)}, groups={}, above=above)
+        job_set = Key(JOB_SETS.resource, "default", "train")
+        follow(world, [job_set, *(Key(JOBS, "default", name) for name in OF_SET)])
+
+        def copy(change: Change) -> None:
+            value = bool(change.entry.data["spec"].get("paused"))
+            if bool(found(world, JOB_SETS.resource, "train")["spec"].get("suspend")) != value:
+                world.client.update(job_set, suspended(value))
+
+        world.client.subscribe(campaigns.resource, copy)
+        world.create([evictor()])
+        await asyncio.sleep(30)
+        assert (pods(world, "train"), bound(world, "urgent")) == ([], 1)
+        await asyncio.sleep(200)
+        assert bound(world, "train") == 4
+        assert [line.split(":")[0] for line in events(world)] == ["Campaign train"] * 2
+
+    config = SchedulerConfig(workloads=(kind,))
+    play(program, WorldSettings(seed=1, replicas=1, config=config))
 
 
 def test_a_job_set_of_two_gangs_is_not_suspended_for_one() -> None:
