@@ -18,6 +18,7 @@ from msgspec import Struct
 from phalanx.cli.exits import BadInput, Exit
 from phalanx.cli.kubeconfig_option import existing_kubeconfig
 from phalanx.cli.listening import Address, listen_address
+from phalanx.model.texts import printable
 
 if TYPE_CHECKING:
     from phalanx.cache.cache import Cache
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 
 _LEASE_CONNECTIONS: Final = 2
 """Connections for the Lease alone: one in use, and one more while a hanging one is closed."""
+
+_RIGHTS_CONNECTIONS: Final = 4
+"""Connections for one object of each kind, before the scheduler has its own."""
 
 _DEFAULT_NAMESPACE: Final = "phalanx-system"
 
@@ -132,10 +136,25 @@ async def _until_stopped(settings: Settings) -> int:
             cluster = await stack.enter_async_context(
                 connect(kubeconfig=settings.kubeconfig, context=settings.context)
             )
+            problem = await _missing_rights(cluster)
+            if problem:
+                print(printable(f"run: {problem}"), file=sys.stderr)
+                return Exit.FAILED
             return await _run(await _assemble(settings, cluster, stack), stop)
     except NoCluster as error:
         print(f"run: {error}", file=sys.stderr)
         return Exit.FAILED
+
+
+async def _missing_rights(cluster: "Cluster") -> str:
+    from phalanx.cli.run_rights import missing_rights
+    from phalanx.kube.client import Client
+
+    transport = cluster.transport(connections=_RIGHTS_CONNECTIONS)
+    try:
+        return await missing_rights(Client(transport))
+    finally:
+        await transport.close()
 
 
 async def _assemble(settings: Settings, cluster: "Cluster", stack: AsyncExitStack) -> "Scheduler":
