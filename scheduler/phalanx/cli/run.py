@@ -92,12 +92,15 @@ def run(
     log_level
         Lowest level that is logged; debug logs every bind.
     """
-    from phalanx.cli.configuration import read_config
     from phalanx.kube.leader_election import Identity
     from phalanx.observe.logs import configure_logs
 
+    configure_logs(level=log_level)
+    loaded = _config(config, listen_address("--http", http))
+    if loaded is None:
+        return Exit.OK
     settings = Settings(
-        config=read_config(config),
+        config=loaded,
         config_file=config,
         identity=Identity(
             name=identity or os.environ.get("POD_NAME") or f"{socket.gethostname()}-{os.getpid()}",
@@ -109,9 +112,25 @@ def run(
         kubeconfig=existing_kubeconfig(kubeconfig),
         context=context,
     )
-    configure_logs(level=log_level)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(_until_stopped(settings))
+
+
+def _config(path: Path | None, http: Address) -> "SchedulerConfig | None":
+    """The configuration; None if the process is stopped while it waits for one. Raises BadInput.
+
+    In a pod it waits for a file without errors: a process that ends is started again later and later.
+    """
+    from phalanx.cli.configuration import read_config
+
+    try:
+        return read_config(path)
+    except BadInput:
+        if path is None or not path.is_file() or "POD_NAME" not in os.environ:
+            raise
+    from phalanx.cli.run_waiting import until_good
+
+    return read_config(path) if asyncio.run(until_good(path, http)) else None
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
