@@ -304,8 +304,8 @@ class Explainer:
 
     def _is_estimated(self, demand: Demand) -> bool:
         """Whether of pods with different claims or needs only those count that fit for certain."""
-        kinds = {batch.pods[0].shape.device_slot for batch in demand.batches}
-        return len(kinds) > 1 or any(
+        shapes = [batch.pods[0].shape for batch in demand.batches]
+        return any(supply.is_estimated(shapes) for supply in self._session.supplies) or any(
             evidence.is_mixed(each, demand) for each in self._session.facts.open_supplies
         )
 
