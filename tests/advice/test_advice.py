@@ -43,8 +43,9 @@ LIMITS_OF_ANOTHER = (700_914, 701_241)
 OTHER_FIELDS = (700_975,)
 """Without one field other members start."""
 
-LATER_SUBGROUPS = (715_388,)
-"""Of several subgroups that would start later, the first one does not fit the empty cluster, another does."""
+LATER_SUBGROUPS = (715_388, 815_078)
+"""Of several subgroups that would start later, the first one does not fit the empty cluster, another does. A
+member of a subgroup that has started goes before them."""
 
 WITHOUT_LABEL = (715_191,)
 """Nodes like one that lacks a label lack it too."""

@@ -136,8 +136,11 @@ class Explainer:
         return _about(demand, *known) if known is not None else None
 
     def _parts(self, demand: Demand) -> tuple[Demand, ...]:
-        """What may start alone: all of the demand or single pods of it, then other subgroups."""
-        others = self._trial_problems.beside(demand) if demand.gang.min_subgroups else ()
+        """What may start alone: all of the demand or single pods of it; for a subgroup then other ones.
+
+        Members of subgroups that have started go before other subgroups.
+        """
+        others = self._trial_problems.beside(demand) if demand.outer_subgroup else ()
         names = ("", demand.outer_subgroup)
         return (*smallest_parts(demand), *(other for other in others if other.outer_subgroup not in names))
 
