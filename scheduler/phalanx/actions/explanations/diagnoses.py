@@ -43,6 +43,9 @@ class Diagnosis(Struct, frozen=True):
     otherwise: str = NO_ADVICE
     """The next step if there is no advice. It promises nothing."""
 
+    subgroup: str = ""
+    """Set if it is about one outer subgroup that is placed whole after the gang started."""
+
     @property
     def next_step(self) -> str:
         """The advice, as a sentence."""
