@@ -10,8 +10,9 @@ from phalanx.framework.plugin import Plugin
 from phalanx.framework.view import SessionView
 from phalanx.model.gangs import Gang
 from phalanx.model.names import QueueName
-from phalanx.model.queues import Queue
+from phalanx.model.queues import Queue, QueueState
 from phalanx.model.reasons import Objection, Reason
+from phalanx.model.texts import alternatives, did_you_mean
 
 
 class Queues(Plugin):
@@ -25,7 +26,7 @@ class Queues(Plugin):
         name = gang.refused_queue or gang.queue
         path = view.queues.path(name)
         if not path:
-            return _unknown(name, view)
+            return _unknown(name, gang.namespace, view)
         closed = _closed_to(gang.namespace, path, view)
         if closed is not None or view.queues.is_leaf(name):
             return _first_problem(path) or closed
@@ -36,13 +37,20 @@ class Queues(Plugin):
         )
 
 
-def _unknown(name: QueueName, view: SessionView) -> Objection:
-    known = ", ".join(queue.name for queue in view.queues if view.queues.is_leaf(queue.name))
+def _unknown(name: QueueName, namespace: str, view: SessionView) -> Objection:
+    known = [queue.name for queue in view.queues if _takes_gangs_of(namespace, queue, view)]
     return Objection(
         reason=Reason.QUEUE_NOT_FOUND,
         message=f"queue {name} does not exist",
-        next_step=f"Submit to an existing queue ({known}), or create queue {name}",
+        next_step=f"{did_you_mean(name, known)}Submit to an existing queue ({alternatives(name, known)}), "
+        f"or create queue {name}",
     )
+
+
+def _takes_gangs_of(namespace: str, queue: Queue, view: SessionView) -> bool:
+    path = view.queues.path(queue.name)
+    is_open = all(each.state is not QueueState.CLOSED for each in path)
+    return is_open and view.queues.is_leaf(queue.name) and _closed_to(namespace, path, view) is None
 
 
 def _first_problem(path: tuple[Queue, ...]) -> Objection | None:

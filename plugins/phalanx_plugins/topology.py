@@ -14,6 +14,7 @@ from phalanx.framework.view import SessionView
 from phalanx.model.dialects.known import DIALECTS
 from phalanx.model.gangs import Gang, SubgroupSpec
 from phalanx.model.reasons import Objection, Reason
+from phalanx.model.texts import alternatives, did_you_mean
 from phalanx.rules.levels import FewestDomains, SameDomain
 from phalanx.rules.other_topologies import OtherTopologyDomain, OtherTopologyFewest
 from phalanx.rules.problem import Rule
@@ -39,14 +40,15 @@ class TopologyConstraints(Plugin):
         topology = view.topologies.of(gang)
         if topology is None:
             name = request.name or view.config.default_topology or ""
-            return _unknown(gang, f"topology {name} does not exist", "topologies", view.topologies.names())
+            known = view.topologies.names()
+            return _unknown(gang, f"topology {name} does not exist", "topologies", name, known)
         for part in gang.subgroups:
             if others[part.name] and (wrong := _wrong_elsewhere(gang, part, view)) is not None:
                 return wrong
         known = tuple(level.name for level in topology.levels)
         for level in wanted:
             if level is not None and level not in known:
-                return _unknown(gang, f"level {level} does not exist in the topology", "levels", known)
+                return _unknown(gang, f"level {level} does not exist in the topology", "levels", level, known)
         return None
 
     def rules(self, gang: Gang, view: SessionView) -> tuple[Rule, ...]:
@@ -103,20 +105,20 @@ def _wrong_elsewhere(gang: Gang, part: SubgroupSpec, view: SessionView) -> Objec
     topology = view.topologies.named(part.topology)
     if topology is None:
         what = f"topology {part.topology} of subgroup {part.name} does not exist"
-        return _unknown(gang, what, "topologies", view.topologies.names())
+        return _unknown(gang, what, "topologies", part.topology, view.topologies.names())
     known = tuple(level.name for level in topology.levels)
     for level in (part.required, part.preferred):
         if level is not None and level not in known:
             what = f"level {level} of subgroup {part.name} does not exist in topology {part.topology}"
-            return _unknown(gang, what, "levels", known)
+            return _unknown(gang, what, "levels", level, known)
     return None
 
 
-def _unknown(gang: Gang, message: str, kind: str, known: tuple[str, ...]) -> Objection:
-    listed = ", ".join(known) or "none"
+def _unknown(gang: Gang, message: str, kind: str, name: str, known: tuple[str, ...]) -> Objection:
+    listed, field = alternatives(name, known) or "none", DIALECTS[gang.dialect].topology_field
+    step = f"Set one of the known {kind} in {field}, or create the Topology"
     return Objection(
         reason=Reason.TOPOLOGY_NOT_FOUND,
         message=f"{message}; known {kind}: {listed}",
-        next_step=f"Set one of the known {kind} in {DIALECTS[gang.dialect].topology_field}, "
-        "or create the Topology",
+        next_step=did_you_mean(name, known) + step,
     )

@@ -158,10 +158,6 @@ BIND_BACKOFF_LONGEST_S: Final = 5.0
 CLAIM_BIND_TIMEOUT_S: Final = 600.0
 """Seconds in which all claims of a placement must be bound, as in kube-scheduler (bindTimeoutSeconds)."""
 
-DEVICE_BIND_TIMEOUT_S: Final = 600.0
-"""Seconds in which the binding conditions of all devices of a placement must be true, as in kube-scheduler
-(bindingTimeout)."""
-
 CLAIM_CHECK_PERIOD_S: Final = 0.2
 """Seconds between two looks at the claims of a placement. Provisioning takes seconds."""
 

@@ -15,7 +15,8 @@ from phalanx.model.snapshot import Snapshot
 from phalanx.model.supplies.devices.claims import Claim
 from phalanx.model.supplies.devices.cluster import ClusterDevices
 from phalanx.model.supplies.devices.pools import Slice
-from phalanx.model.supplies.devices.session import session_devices
+from phalanx.model.supplies.devices.session import counted_devices
+from phalanx.model.supplies.devices.session.session_devices import claimed_devices
 
 from tests.builders import Decided, Scenario
 from tests.model.devices import CLASSES, claim_of, device, request, slice_of
@@ -203,7 +204,7 @@ def test_a_pod_takes_a_device_of_its_node_if_others_need_those_of_the_network(
     monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
     """In the order of pools, its first one is that of the network. `most`: devices of one search."""
-    monkeypatch.setattr(session_devices, "CLAIM_SEARCH_DEVICES_MAX", most)
+    monkeypatch.setattr(counted_devices, "CLAIM_SEARCH_DEVICES_MAX", most)
     world = World()
     world.nodes("a", 2, cpu=1)
     world.slices.append(slice_of(device("net"), name="net", pool={"name": "0net"}, allNodes=True))
@@ -302,10 +303,10 @@ def test_a_rolled_back_statement_gives_its_devices_back() -> None:
     session = Session(world.snapshot(), SchedulerConfig())
     gang = next(iter(session.gangs.values()))
     pods, node = gang.members, NodeName("a-0")
-    need = session.devices.needs.of(pods[0].shape)
+    need = claimed_devices(session).needs.of(pods[0].shape)
 
     def count() -> int:
-        return session.devices.count(need, session.nodes[node].node)
+        return claimed_devices(session).count(need, session.nodes[node].node)
 
     assert count() == 2
     with session.statement() as statement:
@@ -527,7 +528,7 @@ def test_a_gang_is_tried_again_when_devices_that_are_not_ready_are_given_back(
     world.sharing("g", "c", status=status)
     (gang,) = world.snapshot().gangs.values()
     for now, expected in ((1_199_999, until), (1_200_000, None)):
-        needs = Session(replace(world.snapshot(), now=now), SchedulerConfig()).devices.needs
+        needs = claimed_devices(Session(replace(world.snapshot(), now=now), SchedulerConfig())).needs
         found = needs.objection(needs.with_needs(gang))
         assert found is not None
         assert found.until == expected

@@ -62,7 +62,7 @@ def running(
         reserved = [{"resource": "pods", "name": pod, "uid": f"uid-{pod}"}]
         status = {"allocation": {"devices": {"results": results}}, "reservedFor": reserved}
         if special:
-            found += [with_device(pod, labels, node), special_claim(pod, status)]
+            found += [with_device(pod, labels, node), extended_resource_claim(pod, status)]
         else:
             entry = {"name": "gpu", "resourceClaimName": f"{pod}-gpu"}
             found.append(member(pod, entry, labels=labels, phase="Running", nodeName=node))
@@ -81,7 +81,7 @@ def with_device(name: str, labels: Parts, on: str) -> Applied:
     return written("Pod", name, metadata={"labels": labels}, spec=spec, status=status)
 
 
-def special_claim(pod: str, status: Parts) -> Applied:
+def extended_resource_claim(pod: str, status: Parts) -> Applied:
     owner = {"kind": "Pod", "name": pod, "uid": f"uid-{pod}", "controller": True}
     meta = {
         "ownerReferences": [owner],

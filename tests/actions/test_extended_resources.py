@@ -13,6 +13,7 @@ from phalanx.model.api.kinds import DEVICE_KINDS, KINDS
 from phalanx.model.decisions import Bind, CycleResult
 from phalanx.model.names import NodeName, PodUid
 from phalanx.model.reasons import Reason
+from phalanx.model.supplies.devices.session.session_devices import claimed_devices
 from phalanx.service.write_checks import CachePlacementCheck
 from phalanx_simulator.invariants.cache_tables import check_cache
 
@@ -107,8 +108,8 @@ def test_a_gang_gets_devices_of_the_class_in_one_decision() -> None:
     binds = play.place()
     assert devices(binds) == [("a", "a0"), ("a", "a1"), ("b", "b0"), ("b", "b1")]
     (grant,) = binds[0].grants
-    assert grant.special is not None
-    assert [(each.name, each.device_class, each.count) for each in grant.special.requests] == [
+    assert grant.extended_claim is not None
+    assert [(each.name, each.device_class, each.count) for each in grant.extended_claim.requests] == [
         ("container-0-request-1", "gpu", 2)
     ]
     play.apply(*gang("h", 1, gpu=1))
@@ -219,12 +220,12 @@ def test_the_claim_of_the_api_takes_the_place_of_the_decided_one() -> None:
     pod, state = play.cache.pod(bind.pod), play.cache.node_state(bind.node)
     assert pod is not None
     assert state is not None
-    assert not play.cache.device_conflict(pod, state.node)
+    assert not play.cache.supply_conflict(pod, state.node)
     assert not play.apply(claim(device="a0")).devices_freed
     assert [each.name for each in take_snapshot(play.cache).devices.claims] == ["made"]
-    assert not play.cache.device_conflict(pod, state.node)
+    assert not play.cache.supply_conflict(pod, state.node)
     play.apply(claim(name="other", device="a0", owner="stranger"))
-    assert "in use by another claim" in play.cache.device_conflict(pod, state.node)
+    assert "in use by another claim" in play.cache.supply_conflict(pod, state.node)
 
 
 def test_a_claim_of_an_earlier_attempt_is_given_back_before_the_next() -> None:
@@ -232,7 +233,7 @@ def test_a_claim_of_an_earlier_attempt_is_given_back_before_the_next() -> None:
     assert not play.place()
     (held,) = play.cache.leftover_claims()
     assert held.pod == PodUid("uid-g-0")
-    assert [(each.name, each.is_special) for each in held.grants] == [("made", True)]
+    assert [(each.name, each.is_for_extended) for each in held.grants] == [("made", True)]
     play.apply(Deleted("ResourceClaim", "team", "made"))
     assert len(play.place()) == 1
 
@@ -243,7 +244,7 @@ def test_pods_with_different_requests_on_a_node_get_what_each_requests() -> None
     play = Play(node("a"), device_class("gpu", GPU), slice_on("a", "a0", "a1", "a2"), group, one[1], two[2])
     session = Session(take_snapshot(play.cache), SchedulerConfig())
     (found,) = session.gangs.values()
-    granting = session.devices.allocate([(NodeName("a"), found.members)])
+    granting = claimed_devices(session).allocate([(NodeName("a"), found.members)])
     assert granting is not None
     counts = {
         uid: [len(each.allocation.devices) for each in grants if each.allocation is not None]

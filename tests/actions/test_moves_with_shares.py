@@ -6,6 +6,7 @@ from phalanx.actions.problems.held_devices import still_held
 from phalanx.framework.session import Session
 from phalanx.model.gangs import GangKind
 from phalanx.model.names import NodeName
+from phalanx.model.supplies.devices.session.session_devices import claimed_devices
 from phalanx.model.supplies.devices.uses import consumed_together, device_of, is_share, share_of
 
 from tests.actions.test_consolidate import config, recreated, rested
@@ -159,5 +160,5 @@ def test_devices_count_in_use_while_victims_have_too_much_of_them() -> None:
     session = Session(world.snapshot(), config())
     for memory, is_used in ((4, False), (5, True)):
         wanted = share_of((DRIVER, "a-0", "x"), "s", amounts(memory=memory))
-        assert session.devices.are_any_in_use([[wanted]]) is is_used
-    assert session.devices.are_any_in_use([[(DRIVER, "a-0", "x")]])
+        assert claimed_devices(session).are_any_in_use([[wanted]]) is is_used
+    assert claimed_devices(session).are_any_in_use([[(DRIVER, "a-0", "x")]])

@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from phalanx.framework import shared_choices
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.session import Session
 from phalanx.model.pods import PodClaim
 from phalanx.model.reasons import Reason
 from phalanx.model.supplies.devices.claims import AllocatedDevice, Allocation
 from phalanx.model.supplies.devices.pools import NodeChoice
+from phalanx.model.supplies.devices.session import shared_choices
+from phalanx.model.supplies.devices.session.session_devices import claimed_devices
 
 from tests.actions.test_device_claims import World
 from tests.builders import Decided
@@ -268,12 +269,12 @@ def test_devices_that_were_free_in_a_trial_are_not_used_after_it() -> None:
     world.change("old", members=(replace(pod, device_claims=(PodClaim("used", "used"),)),))
     session = Session(world.snapshot(), SchedulerConfig())
     gangs = {gang.name: gang for gang in session.gangs.values()}
-    need = session.devices.needs.of(gangs["g"].members[0].shape)
+    need = claimed_devices(session).needs.of(gangs["g"].members[0].shape)
     with session.statement() as trial:
         trial.assume_ended(queue=gangs["old"].queue, used={}, booked={}, gone=gangs["old"].members)
-        assert [*session.devices.shared.chosen(need)] == ["uid-a"]
+        assert [*claimed_devices(session).shared.chosen(need)] == ["uid-a"]
         trial.roll_back()
-    assert not session.devices.shared.chosen(need)
+    assert not claimed_devices(session).shared.chosen(need)
 
 
 @holds(8)

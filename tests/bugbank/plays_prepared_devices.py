@@ -18,7 +18,7 @@ from phalanx_simulator.embedded.store import Key, Object
 from phalanx_simulator.faults.edits import with_metadata
 
 from tests.bugbank.named_devices import DRIVER, OWN, SHARED, Driver, gang
-from tests.bugbank.plays_special_claims import begin
+from tests.bugbank.plays_extended_resource_claims import begin
 from tests.bugbank.service_harness import Stage, gang_with_pods, seen
 
 PREPARING_S = 6.0
@@ -86,7 +86,7 @@ def a_gang_waits_for_the_devices_of_all() -> str | None:
     return played(play)
 
 
-def shared_and_special_claims_wait_too() -> str | None:
+def shared_and_extended_resource_claims_wait_too() -> str | None:
     """A claim that all members share, and those that are made for extended resources."""
 
     async def play(stage: Stage, driver: Driver) -> None:
@@ -275,7 +275,7 @@ def _uids(stage: Stage, prefix: str) -> set[str]:
 OTHER_PLAYS = (
     a_gang_of_higher_priority_needs_the_devices,
     some_members_have_devices_and_others_wait_for_some,
-    shared_and_special_claims_wait_too,
+    shared_and_extended_resource_claims_wait_too,
     devices_that_are_never_ready,
     the_leader_dies_meanwhile,
     a_pod_is_deleted_meanwhile,

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from phalanx.cache.cache import Cache
 from phalanx.cache.events import Applied, Deleted, Forgotten
-from phalanx.kube.claim_documents import release, reservation
+from phalanx.kube.devices.claim_documents import release, reservation
 from phalanx.model.names import PodUid
 from phalanx.model.supplies.devices.api import ResourceSlice
 from phalanx.model.supplies.devices.claims import ClaimSpec

@@ -5,11 +5,11 @@ from typing import Final
 from tests.bugbank.bank import Mutant
 from tests.bugbank.world_devices import DEVICES
 from tests.bugbank.world_evictions import EVICTIONS
+from tests.bugbank.world_extended_resource_claims import EXTENDED_RESOURCE_CLAIMS
 from tests.bugbank.world_input import INPUT
 from tests.bugbank.world_nodes import NODES
 from tests.bugbank.world_prepared_devices import PREPARED_DEVICES
 from tests.bugbank.world_queues import QUEUES
-from tests.bugbank.world_special_claims import SPECIAL_CLAIMS
 from tests.bugbank.world_status import STATUS
 from tests.bugbank.world_tolerance import TOLERANCE
 from tests.bugbank.world_topology import TOPOLOGY
@@ -27,6 +27,6 @@ WORLD: Final[tuple[Mutant, ...]] = (
     *TOLERANCE,
     *VOLUMES,
     *DEVICES,
-    *SPECIAL_CLAIMS,
+    *EXTENDED_RESOURCE_CLAIMS,
     *PREPARED_DEVICES,
 )

@@ -6,8 +6,8 @@ from tests.bugbank.bank import Mutant, Played
 
 _ALLOCATOR: Final = "phalanx.model.supplies.devices.allocator"
 _POOLS: Final = "phalanx.model.supplies.devices.pools"
-_TABLES: Final = "phalanx.cache.devices"
-_DOCUMENTS: Final = "phalanx.kube.claim_documents"
+_TABLES: Final = "phalanx.cache.devices.tables"
+_DOCUMENTS: Final = "phalanx.kube.devices.claim_documents"
 
 
 def _played(name: str) -> Played:
@@ -60,7 +60,7 @@ DEVICES: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="a deleted claim does not let pods be tried",
         issues=("kubernetes #140831",),
-        module="phalanx.cache.device_users",
+        module="phalanx.cache.devices.users",
         edits={
             "    if new is None or new.allocation is None:\n": (
                 "    if new is None:\n        return False\n    if new.allocation is None:\n"
@@ -181,7 +181,7 @@ DEVICES: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="claims that an earlier leader reserved for waiting pods are kept",
         issues=("kubernetes #118613",),
-        module="phalanx.cache.leftover_claims",
+        module="phalanx.cache.devices.leftover_claims",
         edits={
             "    return (claim.owner,) if is_held else tuple(dict.fromkeys(claim.reserved_for))\n": (
                 "    return ()\n"

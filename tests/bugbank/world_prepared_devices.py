@@ -4,21 +4,21 @@ from typing import Final
 
 from tests.bugbank.bank import Mutant, Played
 
-_WAITS: Final = "phalanx.kube.device_waits"
+_WAITS: Final = "phalanx.kube.devices.device_waits"
 _ALL_WAIT: Final = Played("plays_prepared_devices:a_gang_waits_for_the_devices_of_all")
 
 PREPARED_DEVICES: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="pods are bound while a driver prepares their devices",
         issues=("kubernetes #124042",),
-        module="phalanx.cache.grant_check",
+        module="phalanx.cache.devices.grant_check",
         edits={"            return found if real.unbound else None\n": "            return None\n"},
         caught_by=_ALL_WAIT,
     ),
     Mutant(
         name="binding conditions of devices are not written with their allocation",
         issues=("kubernetes #130160",),
-        module="phalanx.kube.claim_documents",
+        module="phalanx.kube.devices.claim_documents",
         edits={
             '            result["bindingConditions"] = list(each.binding.conditions)\n': "            pass\n"
         },

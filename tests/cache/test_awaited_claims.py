@@ -59,7 +59,7 @@ def test_a_placed_pod_waits_until_all_conditions_of_its_devices_are_true(event: 
     cache.apply(event)
     found = cache.pod(PodUid("p"))
     assert found is not None
-    assert cache.device_conflict(found, ON_N1) == ""
+    assert cache.supply_conflict(found, ON_N1) == ""
     assert [str(each) for each in cache.awaited_claims(BIND)] == (
         [f"ResourceClaim team/c: {why}"] if why else []
     )
@@ -82,6 +82,6 @@ def test_a_condition_of_failure_objects_to_the_placement_and_says_why() -> None:
     found = cache.pod(PodUid("p"))
     assert found is not None
     text = "device gpu-0: its binding condition broken says that it failed (Why: as it is)"
-    assert cache.device_conflict(found, ON_N1) == f"ResourceClaim team/c: {text}"
+    assert cache.supply_conflict(found, ON_N1) == f"ResourceClaim team/c: {text}"
     (awaited,) = cache.awaited_claims(BIND)
     assert not awaited.can_only_wait

@@ -140,7 +140,7 @@ def test_answers_about_devices_are_those_of_a_walk_over_all_objects(history: lis
         shown = take_snapshot(made.cache).devices
         for each in made.pods():
             expected = slow_conflict(made.grants.get(each.uid, ()), shown)
-            assert bool(made.cache.device_conflict(each, ON_N1)) is expected
+            assert bool(made.cache.supply_conflict(each, ON_N1)) is expected
         waiting = [each for each in made.pods() if each.is_waiting]
         assert {
             (back.pod, grant.name) for back in made.cache.leftover_claims() for grant in back.grants

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 from phalanx.cache.cache import Cache
-from phalanx.cache.devices import DeviceTables
+from phalanx.cache.devices.tables import DeviceTables
 from phalanx.cache.events import Applied, Assumed, ChangeLog, Deleted, Forgotten, Relisted
 from phalanx.model.api import core
 from phalanx.model.api.kinds import DEVICE_KINDS
@@ -211,12 +211,12 @@ def test_decided_devices_are_checked_before_the_bind(event: Any, problem: str) -
     cache.apply_all([slice_event("gpu-0"), claim(), ASSUMED])
     found = cache.pod(PodUid("p"))
     assert found is not None
-    assert cache.device_conflict(found, ON_N1) == ""
+    assert cache.supply_conflict(found, ON_N1) == ""
     cache.apply(event)
     if problem:
-        assert plain(cache.device_conflict(found, ON_N1)).startswith(problem)
+        assert plain(cache.supply_conflict(found, ON_N1)).startswith(problem)
     else:
-        assert cache.device_conflict(found, ON_N1) == ""
+        assert cache.supply_conflict(found, ON_N1) == ""
 
 
 SHARED = {"allowMultipleAllocations": True, "capacity": {"memory": {"value": "10"}}}
@@ -283,11 +283,11 @@ def test_decided_shares_are_checked_before_the_bind(events: list[Any], problem: 
     )
     found = cache.pod(PodUid("p"))
     assert found is not None
-    assert cache.device_conflict(found, ON_N1) == ""
+    assert cache.supply_conflict(found, ON_N1) == ""
     for event in events:
         cache.apply(event)
     check_cache(cache)
-    said = plain(cache.device_conflict(found, ON_N1))
+    said = plain(cache.supply_conflict(found, ON_N1))
     assert said.startswith(problem) if problem else said == ""
 
 
@@ -306,13 +306,13 @@ def test_an_earlier_allocation_is_checked_before_the_bind_on_its_nodes() -> None
     cache.apply_all([on_nodes("n1", "n2"), Assumed(PodUid("p"), NodeName("n1"), grants=(grant,))])
     found = cache.pod(PodUid("p"))
     assert found is not None
-    assert cache.device_conflict(found, ON_N1) == ""
+    assert cache.supply_conflict(found, ON_N1) == ""
     cache.apply(on_nodes("n2"))
     problem = "ResourceClaim team/c was allocated for other nodes since the decision"
-    assert plain(cache.device_conflict(found, ON_N1)) == problem
-    assert cache.device_conflict(found, Node(name=NodeName("n2"), uid="n2", labels={}, allocatable={})) == ""
+    assert plain(cache.supply_conflict(found, ON_N1)) == problem
+    assert cache.supply_conflict(found, Node(name=NodeName("n2"), uid="n2", labels={}, allocatable={})) == ""
     cache.apply(claim())
-    assert "is not allocated any more" in cache.device_conflict(found, ON_N1)
+    assert "is not allocated any more" in cache.supply_conflict(found, ON_N1)
 
 
 def on_nodes(*names: str, **of_device: Any) -> Applied:

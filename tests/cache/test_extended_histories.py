@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from phalanx.cache.events import Applied, Assumed, Deleted, Event, Forgotten
 from phalanx.model.api.kinds import KINDS
 from phalanx.model.names import NodeName, PodUid
-from phalanx.model.supplies.devices.claims import AllocatedDevice, Allocation, ClaimGrant, special_uid
-from phalanx.model.supplies.devices.extended_resources import ExtendedRequests, special_claim
+from phalanx.model.supplies.devices.claims import AllocatedDevice, Allocation, ClaimGrant, extended_claim_uid
+from phalanx.model.supplies.devices.extended_resources import ExtendedRequests, extended_resource_claim
 from phalanx.model.supplies.devices.pools import NodeChoice
 from phalanx_simulator.invariants.cache_tables import check_cache
 
@@ -48,9 +48,9 @@ def claim(name: str, owner: str, device: str) -> Event:
 
 def assumed(name: str, device: str) -> Event:
     allocation = Allocation((AllocatedDevice("r", ("gpu", "n", device)),), NodeChoice(node="n"))
-    special = special_claim(ExtendedRequests(()), (), {})
+    extended_claim = extended_resource_claim(ExtendedRequests(()), (), {})
     uid = PodUid(f"uid-{name}")
-    grant = ClaimGrant("team", f"{name}-made", special_uid(uid), allocation, special)
+    grant = ClaimGrant("team", f"{name}-made", extended_claim_uid(uid), allocation, extended_claim)
     return Assumed(uid, NodeName("n"), grants=(grant,))
 
 
@@ -90,5 +90,5 @@ def test_histories(history: list[Event]) -> None:
         assert found is not None
         assert found.is_waiting
     for each in devices.claims:
-        held = cache.pod(PodUid(each.owner)) if each.uid == special_uid(each.owner) else None
+        held = cache.pod(PodUid(each.owner)) if each.uid == extended_claim_uid(each.owner) else None
         assert held is None or held.assumed

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from phalanx.cache.leftover_claims import leftover_claims
+from phalanx.cache.devices.leftover_claims import leftover_claims
 from phalanx.model.names import PodUid
 from phalanx.model.pods import Pod, PodClaim
 from phalanx.model.supplies.devices.claims import AllocatedDevice, Allocation, Claim, ClaimSpec

@@ -8,6 +8,7 @@ import jsonschema
 import pytest
 import yaml
 
+from tests.deploy.chart_schema import definitions
 from tests.deploy.manifests import DEPLOY, REPOSITORY, Document, kustomization
 
 CHART = DEPLOY / "chart"
@@ -50,6 +51,22 @@ def test_the_schema_accepts_the_defaults() -> None:
     jsonschema.validate(VALUES, SCHEMA)
 
 
+def test_the_schema_has_that_of_the_configuration() -> None:
+    """If not: `python -m tests.deploy.chart_schema`."""
+    assert SCHEMA["$defs"] == definitions()
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"retry": {"victimSearchSeconds": 25}, "actions": ["release", "recover"]},
+        {"plugins": [{"name": "of-somebody-else", "arguments": {"a": 1}}, {"name": "drf", "enabled": False}]},
+    ],
+)
+def test_the_schema_accepts_configurations(config: Any) -> None:
+    jsonschema.validate({"config": config}, SCHEMA)
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -60,6 +77,9 @@ def test_the_schema_accepts_the_defaults() -> None:
         {"image": {"repository": ""}},
         {"policies": ["no-such-policy"]},
         {"config": {"schedulerName": "it's"}},
+        {"config": {"retry": {"victimSearchSecond": 25}}},
+        {"config": {"retries": {}}},
+        {"config": {"plugins": [{"name": "drf", "arguments": {"halfLive": 3}}]}},
         {"disruptionBudget": {"maxUnavailable": "half"}},
         {"priorityClass": {"value": 2000000000}},
         {"serviceMonitor": {"interval": "soon"}},

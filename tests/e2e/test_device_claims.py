@@ -7,7 +7,7 @@ import asyncio
 from collections import Counter
 
 import pytest
-from phalanx.kube.claim_documents import FINALIZER
+from phalanx.kube.devices.claim_documents import FINALIZER
 from phalanx_controlplane.controlplane import ControlPlane
 
 from tests.e2e.conftest import Cluster

@@ -52,7 +52,7 @@ RARELY_USED = {
     ): "the claim for extended resources of a pod; tests/e2e/test_extended_resources.py",
     Permission(
         "resource.k8s.io", "resourceclaims", "delete"
-    ): "the same, when the pod is not bound; tests/kube/test_special_claims.py",
+    ): "the same, when the pod is not bound; tests/kube/test_extended_resource_claims.py",
     Permission("", "persistentvolumeclaims", "get"): "read when a provisioner may have given up",
     Permission("", "persistentvolumes", "get"): "read before a volume that exists already is reserved",
     Permission("", "persistentvolumes", "patch"): "a volume that exists already; tests/e2e/test_volumes.py",

@@ -11,9 +11,9 @@ import pytest
 import pytest_asyncio
 from msgspec.structs import replace
 from phalanx.kube.binding import BindAborted, BindRefused, Bound, LeadershipLost
-from phalanx.kube.claim_documents import FINALIZER, ClaimLost
-from phalanx.kube.claim_writer import ClaimWriter
 from phalanx.kube.client import Patch
+from phalanx.kube.devices.claim_documents import FINALIZER, ClaimLost
+from phalanx.kube.devices.claim_writer import ClaimWriter
 from phalanx.kube.errors import Conflict
 from phalanx.model.decisions import Bind, GiveBack
 from phalanx.model.names import NodeName, PodUid

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from phalanx.kube.bind_jobs import GangJob
 from phalanx.kube.binding import BinderCallbacks
-from phalanx.kube.device_waits import DeviceWaits
+from phalanx.kube.devices.device_waits import DeviceWaits
 from phalanx.model.api import core
 from phalanx.model.decisions import Bind
 from phalanx.model.events import ApiEvent, Applied, Deleted, Relisted

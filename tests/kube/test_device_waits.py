@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from phalanx.kube import device_waits
 from phalanx.kube.binding import BindAborted, Bound, LeadershipLost
+from phalanx.kube.devices import device_waits
 from phalanx.model.decisions import Bind
 from phalanx.model.events import Applied
 from phalanx.model.supplies.devices.api import ResourceClaim

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 import pytest_asyncio
 from msgspec.structs import replace
-from phalanx.kube.claim_documents import ClaimLost
+from phalanx.kube.devices.claim_documents import ClaimLost
 from phalanx.model.names import NodeName
 from phalanx.model.nodes import Node
 from phalanx.model.supplies.devices import api

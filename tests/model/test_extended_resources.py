@@ -7,10 +7,10 @@ from phalanx.model.api import core
 from phalanx.model.conversion.shapes import read_extended
 from phalanx.model.supplies.devices.extended_resources import (
     CLASS_PREFIX,
-    SpecialClaim,
+    ExtendedResourceClaim,
     class_of_resources,
+    extended_resource_claim,
     is_extended,
-    special_claim,
 )
 
 GPU, NIC = "example.com/gpu", "example.com/nic"
@@ -23,18 +23,18 @@ def container(name: str, *, sidecar: bool = False, **amounts: Any) -> dict[str, 
     return {"name": name, "resources": {"requests": requests}, **more}
 
 
-def claim(*main: dict[str, Any], init: tuple[dict[str, Any], ...] = ()) -> SpecialClaim:
+def claim(*main: dict[str, Any], init: tuple[dict[str, Any], ...] = ()) -> ExtendedResourceClaim:
     spec = {"containers": main, "initContainers": init}
     asked = read_extended(msgspec.convert({"metadata": {"name": "p"}, "spec": spec}, core.Pod))
     assert asked is not None
-    return special_claim(asked, asked.resources, CLASSES)
+    return extended_resource_claim(asked, asked.resources, CLASSES)
 
 
-def counts(found: SpecialClaim) -> dict[str, int]:
+def counts(found: ExtendedResourceClaim) -> dict[str, int]:
     return {each.name: each.count for each in found.requests}
 
 
-def users(found: SpecialClaim) -> list[tuple[str, str]]:
+def users(found: ExtendedResourceClaim) -> list[tuple[str, str]]:
     return [(each.container, each.request) for each in found.mappings]
 
 

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
-from phalanx.kube.claim_documents import reservation
+from phalanx.kube.devices.claim_documents import reservation
 from phalanx.model.api import core
 from phalanx.model.conversion.nodes import read_node
 from phalanx.model.conversion.pods import read_pod_claims

@@ -110,7 +110,7 @@ def test_queue_not_found() -> None:
     found = verdict(racks().queue("vision").gang("g", 1, queue="vison"))
     assert found.reason is Reason.QUEUE_NOT_FOUND
     assert "vison" in found.message
-    assert "default, vision" in found.next_step
+    assert found.next_step.startswith("Did you mean vision? Submit to an existing queue (vision, default)")
 
 
 def test_queue_not_leaf() -> None:

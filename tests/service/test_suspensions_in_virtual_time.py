@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from phalanx.framework.config import SchedulerConfig
 from phalanx.model.names import ANNOTATION_SUSPENSION, LABEL_MIN_MEMBER, LABEL_POD_GROUP
+from phalanx.model.workloads.kind import WorkloadKind
 from phalanx_simulator.embedded import manifests
 from phalanx_simulator.embedded.apiserver.kinds import ResourceType
 from phalanx_simulator.embedded.store import Change, Key, Object
@@ -210,7 +211,7 @@ def test_a_trace_of_the_eviction_is_left(settings: WorldSettings) -> None:
 
 
 def test_the_trace_is_that_of_the_whole_gang() -> None:
-    """Surplus pods say it themselves."""
+    """Surplus pods say it themselves. Their gang runs."""
 
     async def program(world: World) -> None:
         group = manifests.pod_group("train", min_member=2)
@@ -219,6 +220,7 @@ def test_the_trace_is_that_of_the_whole_gang() -> None:
         await asyncio.sleep(30)
         assert (bound(world, "train"), bound(world, "urgent")) == (2, 1)
         assert preempted(world) == []
+        assert found(world, POD_GROUPS, "train")["status"]["phase"] == "Running"
 
     play(program)
 
@@ -426,6 +428,60 @@ def test_without_rights_to_store_it_pods_are_deleted_and_no_more_is_asked() -> N
     play(program)
 
 
+def is_condition(exchange: Exchange) -> bool:
+    return exchange.method == "PATCH" and b"DisruptionTarget" in (exchange.body or b"")
+
+
+@pytest.mark.parametrize("step", [is_condition, is_stored, is_suspended])
+def test_no_retry_is_spent_if_the_pod_group_is_deleted_meanwhile(step: Callable[[Exchange], bool]) -> None:
+    async def program(world: World) -> None:
+        await running_job(world, *of_group())
+        is_done = asyncio.Event()
+
+        def observe(exchange: Exchange) -> None:
+            if exchange.landed_at is not None and not is_done.is_set() and step(exchange):
+                is_done.set()
+                delete(world, POD_GROUPS, "train")
+
+        world.observe(observe)
+        world.create([evictor()])
+        await asyncio.sleep(60)
+        assert is_done.is_set()
+        world.create([manifests.pod_group("train", min_member=4)])
+        await ends_well(world)
+
+    play(program)
+
+
+def test_a_job_set_is_not_resumed_before_its_pods_end_if_the_pod_group_is_deleted() -> None:
+    """Its controller takes three seconds to suspend the Jobs."""
+
+    async def program(world: World) -> None:
+        world.server.types.add(JOB_SETS)
+        await running_job_set(world, {"a": (1, 4)}, groups={"a": "train"})
+        job_set, of_set = Key(JOB_SETS.resource, "default", "train"), Key(JOBS, "default", "train-a-0")
+
+        def copy(change: Change) -> None:
+            value = bool(change.entry.data["spec"].get("suspend"))
+            asyncio.get_running_loop().call_later(3, world.client.update, of_set, suspended(value))
+
+        world.client.subscribe(job_set.resource, copy)
+        is_done = asyncio.Event()
+
+        def observe(exchange: Exchange) -> None:
+            if exchange.landed_at is not None and not is_done.is_set() and is_suspended_set(exchange):
+                is_done.set()
+                delete(world, POD_GROUPS, "train")
+
+        world.observe(observe)
+        world.create([evictor()])
+        await asyncio.sleep(30)
+        assert (bound(world, "train"), bound(world, "urgent")) == (0, 1)
+        assert found(world, JOBS, "train-a-0")["status"].get("failed", 0) == 0
+
+    play(program, WITH_JOB_SETS)
+
+
 # --- workloads of several owners ----------------------------------------------------------------------------
 
 
@@ -453,6 +509,45 @@ def test_a_job_set_is_suspended_through_what_is_above_it(group: str, is_trained:
         assert not (world.client.get(SUSPENSIONS) or {}).get("data")
 
     play(program, WITH_JOB_SETS)
+
+
+def test_a_configured_kind_may_make_other_workloads() -> None:
+    """As a TrainJob does. It is suspended, and makes the JobSet follow."""
+    campaigns = ResourceType("example.com", "v1", "campaigns", "Campaign", True, custom=True)
+    kind = WorkloadKind(
+        api_version=campaigns.api_version,
+        kind="Campaign",
+        plural="campaigns",
+        roles=(),
+        suspended="spec.paused",
+    )
+
+    async def program(world: World) -> None:
+        for type_ in (JOB_SETS, campaigns):
+            world.server.types.add(type_)
+        meta = {"name": "train", "namespace": "default"}
+        made = {"apiVersion": campaigns.api_version, "kind": "Campaign", "metadata": meta, "spec": {}}
+        world.create([made])
+        above = found(world, campaigns.resource, "train")
+        await running_job_set(world, {"a": (2, 1), "b": (1, 2)}, groups={}, above=above)
+        job_set = Key(JOB_SETS.resource, "default", "train")
+        follow(world, [job_set, *(Key(JOBS, "default", name) for name in OF_SET)])
+
+        def copy(change: Change) -> None:
+            value = bool(change.entry.data["spec"].get("paused"))
+            if bool(found(world, JOB_SETS.resource, "train")["spec"].get("suspend")) != value:
+                world.client.update(job_set, suspended(value))
+
+        world.client.subscribe(campaigns.resource, copy)
+        world.create([evictor()])
+        await asyncio.sleep(30)
+        assert (pods(world, "train"), bound(world, "urgent")) == ([], 1)
+        await asyncio.sleep(200)
+        assert bound(world, "train") == 4
+        assert [line.split(":")[0] for line in events(world)] == ["Campaign train"] * 2
+
+    config = SchedulerConfig(workloads=(kind,))
+    play(program, WorldSettings(seed=1, replicas=1, config=config))
 
 
 def test_a_job_set_of_two_gangs_is_not_suspended_for_one() -> None:

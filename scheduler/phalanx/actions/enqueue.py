@@ -4,6 +4,8 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Final
 
+from msgspec.structs import replace
+
 from phalanx.actions import formatting
 from phalanx.actions.context import Cycle
 from phalanx.actions.demands.demand import Demand, Stage
@@ -19,7 +21,7 @@ from phalanx.model import named_parts
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import GangComposition
 from phalanx.model.names import GangId, QueueName
-from phalanx.model.reasons import Objection, Reason, Verdict
+from phalanx.model.reasons import ALSO, Category, Evidence, Objection, Reason, Verdict
 
 HELD_DESPITE: Final = (
     Reason.MEMBERS_MISSING,
@@ -110,6 +112,7 @@ def _demands_of(cycle: Cycle, gangs: Iterable[GangId]) -> Iterator[Demand]:
             )
         found = found if isinstance(found, Objection) else surplus_in_units(gang, found)
         if isinstance(found, Objection):
+            found = _with_others(gang, found, session)
             cycle.backlog.objected(gang, found, lasts=session.hooks.are_answers_lasting)
             session.refuse(gang, verdict_of(gang, found))
             if hold is not None and found.reason in HELD_DESPITE:
@@ -123,6 +126,20 @@ def _demands_of(cycle: Cycle, gangs: Iterable[GangId]) -> Iterator[Demand]:
             yield from minimum
             yield from _hold_demand(gang, hold, minimum, session)
             yield from (demand for demand in found if demand.stage is Stage.SURPLUS)
+
+
+def _with_others(gang: Gang, first: Objection, session: Session) -> Objection:
+    """With all that somebody must correct beside it. What only ends with time is left out."""
+    if first.reason.category is not Category.MISCONFIGURED:
+        return first
+    wrong = [*gang.problems, *session.hooks.objections(gang)]
+    texts = {each.message: each.reason for each in wrong if each.reason.category is not Category.WAITING}
+    if not gang.problems and not gang.is_complete and not gang.is_gated:
+        lacking = demands_of(gang, session.records.of(gang), session.can_run)
+        texts |= {lacking.message: lacking.reason} if isinstance(lacking, Objection) else {}
+    texts.pop(first.message, None)
+    others = tuple(Evidence(ALSO, f"{reason.value}: {text}") for text, reason in texts.items())
+    return replace(first, others=others) if others else first
 
 
 def _report_expired(gang: Gang, composition: GangComposition, session: Session) -> None:
@@ -187,4 +204,5 @@ def verdict_of(gang: Gang, objection: Objection) -> Verdict:
         reason=objection.reason,
         message=objection.message,
         next_step=objection.next_step,
+        evidence=objection.others,
     )

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Sequence
 
 from phalanx.actions.limits import SHOWN_MEMBERS
-from phalanx.actions.nodes.device_projection import is_device_slot
 from phalanx.model import named_parts
 from phalanx.model.api.values import utc
 from phalanx.model.gangs import Gang
@@ -16,8 +15,6 @@ def amount(resource: str, number: int, *, up: bool = False) -> str:
     """Such as "8 nvidia.com/gpu", "1500m cpu", "12.5Gi memory"; tenths are rounded down or up."""
     if resource == PODS:
         return pods(number)
-    if is_device_slot(resource):
-        return f"{number} set{'' if number == 1 else 's'} of devices for claims"
     if (supply := writer_of(resource)) is not None:
         return supply.amount(resource, number, up=up)
     return format_amount(resource, number, up=up)

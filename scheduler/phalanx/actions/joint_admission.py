@@ -23,6 +23,7 @@ from phalanx.actions.joint_steps import JointSteps, without_needed
 from phalanx.actions.limits import CYCLE_JOINT_GANGS_MAX, CYCLE_JOINT_LIMIT, CYCLE_VALUE_QUEUES_MAX
 from phalanx.actions.outcome import Failure
 from phalanx.actions.problems.certificates import certified_again
+from phalanx.actions.problems.device_choices import sharing_of
 from phalanx.actions.problems.joint_problem import (
     WarmStartedProblem,
     are_compatible,
@@ -192,9 +193,7 @@ class _JointAdmission:
         return demand.stage is Stage.START and demand.is_whole and not demand.gang.active
 
     def _shares_claims(self, demand: Demand) -> bool:
-        needs = self._session.devices.needs
-        shapes = [batch.pods[0].shape for batch in demand.batches]
-        return any(shape.device_slot and needs.of(shape).users for shape in shapes)
+        return sharing_of(self._session, demand) is not None
 
     def _movable(self, waiting: Demand, *, exactly: bool) -> list[int]:
         """The indices of the last steps that may change; not of gangs that were placed in several steps."""

@@ -27,6 +27,7 @@ from phalanx.model.gangs import Gang
 from phalanx.model.memory import LossKind
 from phalanx.model.names import GangId
 from phalanx.model.pods import Pod
+from phalanx.model.supplies.devices.session.session_devices import claimed_devices
 
 
 def find(cycle: Cycle) -> list[tuple[MemberLoss, Gang]]:
@@ -127,7 +128,7 @@ def _is_known(pod: Pod, gang: Gang, session: Session) -> bool:
     shape, index = pod.shape, session.affinity_index
     if pod.is_placeholder:
         return False
-    if pod.holds_node and pod.device_claims and session.devices.claims_of_next(pod, gang) is None:
+    if pod.holds_node and pod.device_claims and claimed_devices(session).claims_of_next(pod, gang) is None:
         return False
     return not (shape.affinity or shape.spread) or (index is not None and index.knows_rules_of(shape))
 

@@ -23,6 +23,7 @@ from phalanx.model.gangs import Gang
 from phalanx.model.memory import HelpedBy, Refusal
 from phalanx.model.names import GangId, QueueName
 from phalanx.model.reasons import Category, Evidence, Objection, Reason, Verdict
+from phalanx.model.supplies.devices.session.session_devices import open_devices
 
 T = TypeVar("T")
 
@@ -261,7 +262,7 @@ def _is_impossible(diagnosis: Diagnosis) -> bool:
 
 def _untried_choices(demand: Demand, session: Session) -> Iterator[Evidence]:
     """Evidence that the search among devices of shared claims ended at its bound."""
-    if demand.gang.claims_devices and demand.gang.id in session.devices.shared.bounded:
+    if (devices := open_devices(session)) is not None and demand.gang.id in devices.shared.bounded:
         found = "not all choices of their devices were tried; with others the gang might fit"
         yield Evidence("claims that pods share", found)
 

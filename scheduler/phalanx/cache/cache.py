@@ -6,11 +6,11 @@ give the same snapshot.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from phalanx.cache.claims import ClaimTables
 from phalanx.cache.cluster_objects import ClusterObjects
-from phalanx.cache.devices import DeviceTables
+from phalanx.cache.devices.tables import DeviceTables
 from phalanx.cache.events import (
     Applied,
     Assumed,
@@ -20,6 +20,7 @@ from phalanx.cache.events import (
     Changes,
     Deleted,
     Event,
+    Forgotten,
     NotListed,
     Recorded,
     Relisted,
@@ -29,6 +30,7 @@ from phalanx.cache.nodes import NodeTable
 from phalanx.cache.nominations import NominationTable
 from phalanx.cache.placed_pods import PlacedPodIndex
 from phalanx.cache.pods import PodTable
+from phalanx.cache.supply_tables import SupplyTables
 from phalanx.cache.table import ObjectStore, key_of, relist
 from phalanx.cache.usage import ForeignUsage
 from phalanx.model.api.kinds import kind_name
@@ -96,6 +98,7 @@ class Cache:
         self._devices = DeviceTables(
             scheduler_name=scheduler_name, pod=pods.get, changed=self._claims_changed
         )
+        self._supplies: Final[tuple[SupplyTables, ...]] = (self._claims, self._devices)
         self._cluster_objects = ClusterObjects(
             namespace_changed=self._gangs.namespace_changed,
             class_changed=self._class_changed,
@@ -118,7 +121,8 @@ class Cache:
         self._kinds = self._tables()
 
     def _tables(self) -> Mapping[str, ObjectStore[Any]]:
-        return self._devices.tables | {
+        tables = {kind: table for supply in self._supplies for kind, table in supply.tables.items()}
+        return tables | {
             "Pod": self._pods,
             "Node": self._nodes,
             "NodeResourceTopology": self._nodes.zones,
@@ -135,7 +139,6 @@ class Cache:
             "Namespace": self._cluster_objects.namespaces,
             "PriorityClass": self._cluster_objects.classes,
             "PodDisruptionBudget": self._cluster_objects.budgets,
-            **self._claims.tables,
         }
 
     # --- events -------------------------------------------------------------------------------------------
@@ -153,7 +156,8 @@ class Cache:
         for event in events:
             self._take(event, log)
         if self._nodes.are_listed:
-            self._devices.seek_classes(self._nodes.is_offered, log)
+            for supply in self._supplies:
+                supply.nodes_changed(self._nodes.is_offered, log)
         if log.queues_changed:
             self._gangs.queues_changed(self._cluster_objects.queue_rules(), log)
         if log.capacity_grew:
@@ -187,23 +191,28 @@ class Cache:
         elif isinstance(event, Awaited):
             self._pods.await_(event, log)
         else:
-            self._pods.forget(event, log)
-            self._devices.forget(event.pod, log)
+            self._forget(event, log)
+
+    def _forget(self, event: Forgotten, log: ChangeLog) -> None:
+        self._pods.forget(event, log)
+        for supply in self._supplies:
+            supply.forget(event.pod, log)
 
     def _assume(self, event: Assumed, log: ChangeLog) -> None:
         self._pods.assume(event, log)
         pod = self._pods.get(event.pod)
-        if event.grants and pod is not None and pod.assumed:
-            self._devices.assume(event.pod, event.grants, log)
+        for supply in self._supplies if pod is not None and pod.assumed else ():
+            supply.assume(event, log)
 
     def _relist(self, event: Relisted, log: ChangeLog) -> None:
         if event.kind == "Pod":
             self._pods.forget_versions()
-        elif event.kind == "ResourceClaim":
-            self._devices.claims.forget_versions()
+        for supply in self._supplies:
+            supply.before_list(event.kind)
         if event.kind in self._kinds:
             relist(self._kinds[event.kind], event, log)
-        self._devices.set_listed(event.kind, log)
+        for supply in self._supplies:
+            supply.set_listed(event.kind, log)
         self._nodes.are_listed = self._nodes.are_listed or event.kind == "Node"
         if event.kind in self._gangs.workloads.tables:
             self._gangs.workloads.set_listed(event.kind, "", log)
@@ -222,14 +231,14 @@ class Cache:
                 self._nodes.take(*after, log)
             if before is not None:
                 self._nodes.release(*before, log)
-        if (old is not None and old.claims) or (new is not None and new.claims):
-            self._claims.pod_changed(old, new, log)
-        self._devices.pod_changed(old, new, log)
+        for supply in self._supplies:
+            supply.pod_changed(old, new, log)
         self._foreign.replace(old, new)
         self._nominations.replace(old, new, log)
         self._placed_pods.replace(old, new, log)
         self._gangs.replace(old, new, log)
-        self._devices.charge(old, new, log)
+        for supply in self._supplies:
+            supply.gang_changed(old, new, log)
 
     def _claims_changed(self, uid: PodUid, log: ChangeLog) -> None:
         self._pods.claims_changed(uid, log)
@@ -340,7 +349,7 @@ class Cache:
 
     def workload_kinds(self) -> tuple[str, ...]:
         """The kinds of the workloads above pods of ours, and what decides where volumes are provisioned."""
-        return (*self._gangs.workloads.needed, *self._claims.needed, *self._devices.needed)
+        return (*self._gangs.workloads.needed, *(kind for supply in self._supplies for kind in supply.needed))
 
     def workload(self, gang: GangId) -> Workload | None:
         """The object that the pods of a gang belong to, if it is known and this gang is all of it."""
@@ -402,13 +411,22 @@ class Cache:
         """Nodes with the numbers of pods that a spread constraint of an assumed pod counts."""
         return self._placed_pods.spread_counts(term)
 
-    def claim_conflict(self, pod: Pod) -> str:
-        """Why a pod that has a node must not use one of its claims; empty if nothing forbids it."""
-        return self._claims.conflict(pod) or self._claims.volume_conflict(pod)
+    def supply_conflict(self, pod: Pod, node: Node) -> str:
+        """Why a pod that is assumed on the node cannot get what was decided for it of supplies; empty if
+        nothing forbids it."""
+        return next(filter(None, (supply.conflict(pod, node) for supply in self._supplies)), "")
 
-    def attach_conflict(self, pod: Pod) -> str:
-        """The driver of whose volumes the node of this pod has more than its limit; empty for none."""
-        return self._claims.attached.conflict(pod)
+    def supply_shortage(self, pod: Pod) -> str:
+        """Of which supply the node of the pod has too little since the decision; empty for none."""
+        return next(filter(None, (supply.shortage(pod) for supply in self._supplies)), "")
+
+    def not_ready(self, pod: PodUid) -> str:
+        """Why a placed pod must not be bound yet; empty if nothing delays it."""
+        return next(filter(None, (supply.not_ready(pod) for supply in self._supplies)), "")
+
+    def provided(self, pod: Pod, node: Node) -> frozenset[str]:
+        """The resources that the pod requests and gets from supplies: the node has none of them."""
+        return frozenset[str]().union(*(supply.provided(pod, node) for supply in self._supplies))
 
     def has_resource_claim(self, uid: str) -> bool:
         """Whether a claim to devices with this UID is known."""
@@ -419,18 +437,9 @@ class Cache:
         (`now`: in ms since the epoch)."""
         return self._devices.leftover(now)
 
-    def device_conflict(self, pod: Pod, node: Node) -> str:
-        """Why the decided devices of a pod that is assumed on the node cannot be used any more; empty if
-        nothing forbids it."""
-        return self._devices.conflict(pod, node)
-
     def awaited_claims(self, bind: Bind) -> tuple[AwaitedClaim, ...]:
         """The claims to devices of a placed pod whose binding conditions are not true yet."""
         return self._devices.awaited(bind.pod)
-
-    def from_devices(self, pod: Pod, node: Node) -> frozenset[str]:
-        """The extended resources for which the pod gets devices on the node."""
-        return self._devices.provided(pod, node)
 
     def unbound_claims(self, bind: Bind) -> tuple[UnboundClaim, ...] | None:
         """The claims of a placed pod that are not bound yet; None if the pod or its node is gone."""

@@ -6,11 +6,13 @@ from typing import Any
 from phalanx.cache.attached_volumes import NO_VOLUME, AttachedVolumes, VolumeId
 from phalanx.cache.events import ChangeLog
 from phalanx.cache.nodes import NodeTable
+from phalanx.cache.supply_tables import SupplyTables
 from phalanx.cache.table import Key, ObjectStore, Table
 from phalanx.model.api import core
 from phalanx.model.api.kinds import STORAGE_KINDS
 from phalanx.model.api.storage import CSIDriver, CSIStorageCapacity
 from phalanx.model.names import PodUid
+from phalanx.model.nodes import Node
 from phalanx.model.pods import MountedClaim, Pod, VolumeClaim
 from phalanx.model.supplies.volumes.published import (
     ClaimUser,
@@ -38,7 +40,7 @@ from phalanx.model.supplies.volumes.read_drivers import (
 )
 
 
-class ClaimTables:
+class ClaimTables(SupplyTables):
     """The kinds that describe volumes, and the state of each claim that follows from them.
 
     It also knows the pods that mount claims which only one pod may use.
@@ -60,12 +62,7 @@ class ClaimTables:
         self.capacities: Table[CSIStorageCapacity, CapacitySource] = Table(
             read=read_capacity, changed=self._capacity_changed
         )
-        self.needed: tuple[str, ...] = ()
-        """The kinds that must be watched too, from the first claim on with a volume of a CSI driver, or for
-        which one is provisioned.
-
-        A pod that is placed before they are listed may not get its volume, or wait until it is attached."""
-
+        self._needed: tuple[str, ...] = ()
         self.tables: Mapping[str, ObjectStore[Any]] = {
             "PersistentVolumeClaim": self.claims,
             "PersistentVolume": self.volumes,
@@ -87,6 +84,13 @@ class ClaimTables:
         self._pods: dict[str, dict[PodUid, Pod]] = {}
         """By claim, the pods that mount it and have not ended."""
         self._users: Mapping[str, tuple[ClaimUser, ...]] | None = None
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """From the first claim on with a volume of a CSI driver, or for which one is provisioned.
+
+        A pod that is placed before they are listed may not get its volume, or wait until it is attached."""
+        return self._needed
 
     def view(self) -> Mapping[str, VolumeClaim]:
         """All claims by "namespace/name", sorted. It is the same mapping until something changes."""
@@ -127,7 +131,7 @@ class ClaimTables:
             claim is not None and (claim.is_bound or may_be_named(volume, claim.wanted)) for claim in claims
         )
 
-    def volume_conflict(self, pod: Pod) -> str:
+    def _volume_conflict(self, pod: Pod) -> str:
         """Why a claim of an assumed pod cannot get the volume that was decided for it; empty if it can."""
         for key, name in pod.volumes:
             claim, volume = self.claims.get(split_key(key)), self.volumes.get(("", name))
@@ -149,13 +153,18 @@ class ClaimTables:
             self._users = {key: self._users_of(key) for key in keys}
         return self._users
 
-    def conflict(self, pod: Pod) -> str:
-        """Why a pod that has a node must not use one of its claims; empty if nothing forbids it."""
+    def conflict(self, pod: Pod, node: Node) -> str:
+        """Of claims that only one pod may use, and of volumes that were decided."""
         for claim in pod.claims:
             users = self.users().get(claim.key, ())
             if users and users[0].uid != pod.uid:
                 return in_use(claim.key, users[0])
-        return ""
+        return self._volume_conflict(pod)
+
+    def shortage(self, pod: Pod) -> str:
+        """Of volumes that may be attached."""
+        driver = self.attached.conflict(pod) if pod.claims else ""
+        return f"has more volumes of {driver} than its limit" if driver else ""
 
     def unbound(self, pod: Pod) -> tuple[UnboundClaim, ...]:
         """The claims of a pod that are not bound yet, or cannot be used any more."""
@@ -184,6 +193,8 @@ class ClaimTables:
 
     def pod_changed(self, old: Pod | None, new: Pod | None, log: ChangeLog) -> None:
         """A pod was added, changed or removed."""
+        if not ((old is not None and old.claims) or (new is not None and new.claims)):
+            return
         if old is not None:
             for claim in mounted(old):
                 pods = self._pods[claim.key]
@@ -312,8 +323,8 @@ class ClaimTables:
             drivers=self.drivers.by_name(),
             reserved=self._reserved_for(key, source),
         )
-        if resolved.handle and not self.needed:
-            self.needed = STORAGE_KINDS
+        if resolved.handle and not self._needed:
+            self._needed = STORAGE_KINDS
             log.workload_kinds(STORAGE_KINDS)
         if self._resolved.get(key) != resolved:
             self._resolved[key] = resolved

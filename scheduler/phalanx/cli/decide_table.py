@@ -10,7 +10,7 @@ from rich.table import Table
 
 from phalanx.limits import SHOWN_NODES
 from phalanx.model.decisions import Certificate, CycleResult, Placement
-from phalanx.model.reasons import Verdict
+from phalanx.model.reasons import ALSO, Verdict
 from phalanx.model.texts import printable
 
 _WIDE: Final = 100
@@ -94,13 +94,19 @@ def _term(term: str) -> str:
 def _waiting(verdicts: Iterable[Verdict], width: int) -> Table:
     """On a narrow screen the next step stands below the message, and a reason is never broken."""
     if width >= _WIDE:
-        rows = ((item.group, item.reason.value, item.message, item.next_step) for item in verdicts)
+        rows = ((item.group, item.reason.value, _message(item), item.next_step) for item in verdicts)
         return _table(("Group", "Reason", "Message", "Next step"), rows)
     narrow = (
-        (f"{item.group}\n{item.reason.value}", "\n".join(filter(None, (item.message, item.next_step))))
+        (f"{item.group}\n{item.reason.value}", "\n".join(filter(None, (_message(item), item.next_step))))
         for item in verdicts
     )
     return _table(("Group and reason", "Message and next step"), narrow)
+
+
+def _message(verdict: Verdict) -> str:
+    """With the other mistakes, each on a line of its own."""
+    others = [f"Also {each.finding}" for each in verdict.evidence if each.subject == ALSO]
+    return "\n".join((verdict.message, *others))
 
 
 def _table(columns: Iterable[str], rows: Iterable[Sequence[str]]) -> Table:

@@ -18,6 +18,7 @@ from msgspec import Struct
 from phalanx.cli.exits import BadInput, Exit
 from phalanx.cli.kubeconfig_option import existing_kubeconfig
 from phalanx.cli.listening import Address, listen_address
+from phalanx.model.texts import printable
 
 if TYPE_CHECKING:
     from phalanx.cache.cache import Cache
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 
 _LEASE_CONNECTIONS: Final = 2
 """Connections for the Lease alone: one in use, and one more while a hanging one is closed."""
+
+_RIGHTS_CONNECTIONS: Final = 4
+"""Connections for one object of each kind, before the scheduler has its own."""
 
 _DEFAULT_NAMESPACE: Final = "phalanx-system"
 
@@ -88,12 +92,15 @@ def run(
     log_level
         Lowest level that is logged; debug logs every bind.
     """
-    from phalanx.cli.configuration import read_config
     from phalanx.kube.leader_election import Identity
     from phalanx.observe.logs import configure_logs
 
+    configure_logs(level=log_level)
+    loaded = _config(config, listen_address("--http", http))
+    if loaded is None:
+        return Exit.OK
     settings = Settings(
-        config=read_config(config),
+        config=loaded,
         config_file=config,
         identity=Identity(
             name=identity or os.environ.get("POD_NAME") or f"{socket.gethostname()}-{os.getpid()}",
@@ -105,9 +112,25 @@ def run(
         kubeconfig=existing_kubeconfig(kubeconfig),
         context=context,
     )
-    configure_logs(level=log_level)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(_until_stopped(settings))
+
+
+def _config(path: Path | None, http: Address) -> "SchedulerConfig | None":
+    """The configuration; None if the process is stopped while it waits for one. Raises BadInput.
+
+    In a pod it waits for a file without errors: a process that ends is started again later and later.
+    """
+    from phalanx.cli.configuration import read_config
+
+    try:
+        return read_config(path)
+    except BadInput:
+        if path is None or not path.is_file() or "POD_NAME" not in os.environ:
+            raise
+    from phalanx.cli.run_waiting import until_good
+
+    return read_config(path) if asyncio.run(until_good(path, http)) else None
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -132,10 +155,25 @@ async def _until_stopped(settings: Settings) -> int:
             cluster = await stack.enter_async_context(
                 connect(kubeconfig=settings.kubeconfig, context=settings.context)
             )
+            problem = await _missing_rights(cluster)
+            if problem:
+                print(printable(f"run: {problem}"), file=sys.stderr)
+                return Exit.FAILED
             return await _run(await _assemble(settings, cluster, stack), stop)
     except NoCluster as error:
         print(f"run: {error}", file=sys.stderr)
         return Exit.FAILED
+
+
+async def _missing_rights(cluster: "Cluster") -> str:
+    from phalanx.cli.run_rights import missing_rights
+    from phalanx.kube.client import Client
+
+    transport = cluster.transport(connections=_RIGHTS_CONNECTIONS)
+    try:
+        return await missing_rights(Client(transport))
+    finally:
+        await transport.close()
 
 
 async def _assemble(settings: Settings, cluster: "Cluster", stack: AsyncExitStack) -> "Scheduler":

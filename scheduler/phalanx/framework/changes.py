@@ -1,7 +1,7 @@
 """What a cycle has changed so far, and the capacity that it holds for members of gangs."""
 
 from collections.abc import Mapping
-from functools import cached_property
+from typing import Any
 
 from msgspec import Struct
 
@@ -11,9 +11,7 @@ from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId, NodeName, PodUid, QueueName
 from phalanx.model.pods import Pod
 from phalanx.model.resources import Resources
-from phalanx.model.supplies.devices.session.grants import DeviceChanges
-from phalanx.model.supplies.devices.uses import DeviceUse
-from phalanx.model.supplies.supply import NO_PARTS, Parts
+from phalanx.model.supplies.supply import NO_PARTS, Parts, SessionSupply
 
 
 class CapacityHold(Struct, frozen=True):
@@ -22,8 +20,8 @@ class CapacityHold(Struct, frozen=True):
     gang: Gang
     assignments: tuple[tuple[NodeName, tuple[Pod, ...]], ...]
     parts: Parts = NO_PARTS
-    claimed: Mapping[PodUid, tuple[DeviceUse, ...]] = {}
-    """What each pod has got for its claims."""
+    held: tuple[tuple[SessionSupply, Mapping[PodUid, Any]], ...] = ()
+    """What supplies hold for pods."""
 
 
 class Changes:
@@ -44,8 +42,3 @@ class Changes:
         self.nominated: list[tuple[QueueName, Resources]] = []
         self.ended: dict[PodUid, bool] = {}
         """Pods that are assumed to have ended."""
-
-    @cached_property
-    def devices(self) -> DeviceChanges:
-        """The devices of claims."""
-        return DeviceChanges()

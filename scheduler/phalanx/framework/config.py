@@ -266,10 +266,11 @@ def _kind_errors(path: KeyPath, kind: WorkloadKind) -> Iterator[ConfigError]:
         yield ConfigError(f"expected a kind such as Job, found {kind.kind!r}", path=(*path, "kind"))
     if not _PLURAL.fullmatch(kind.plural):
         yield ConfigError(f"expected a resource such as jobs, found {kind.plural!r}", path=(*path, "plural"))
-    if KNOWN.of_owner(kind.api_version, kind.kind):
+    if KNOWN.above_owner(kind.api_version, kind.kind):
         yield ConfigError(f"Phalanx reads {kind.kind} of {kind.group} already", path=path)
-    if not kind.roles:
-        yield ConfigError("expected at least one role", path=(*path, "roles"))
+    if not kind.roles and not kind.suspended:
+        text = "expected at least one role, or suspended for a kind that makes other workloads"
+        yield ConfigError(text, path=(*path, "roles"))
 
 
 def _frequent_binds(retry: RetryConfig) -> Iterator[ConfigError]:

@@ -244,14 +244,17 @@ class Hooks:
 
     def check_gang(self, gang: Gang) -> Objection | None:
         """The first objection to a gang, which may be a modified copy of a gang of the session."""
+        return next(self.objections(gang), None)
+
+    def objections(self, gang: Gang) -> Iterator[Objection]:
+        """The objections of all plugins, in their order."""
         for plugin, view in self._check_gang:
             try:
                 objection: Objection | None = _answer(plugin, "check_gang", gang, view)
             except Exception as error:
                 objection = _failed(self.errors.record(plugin, "check_gang", error))
             if objection is not None:
-                return objection
-        return None
+                yield objection
 
     def rules(self, gang: Gang) -> tuple[Rule, ...]:
         """The rules that must hold for the pods of one placement of the gang now."""

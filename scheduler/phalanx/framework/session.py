@@ -46,14 +46,13 @@ from phalanx.model.queues import PastUsage
 from phalanx.model.reasons import Evidence, Objection, Verdict
 from phalanx.model.resources import NONE, Resources, add, fits, how_many_fit, largest, subtract
 from phalanx.model.snapshot import DisruptionBudget, Snapshot
-from phalanx.model.supplies.devices.session.session_devices import SessionDevices
-from phalanx.model.supplies.known import joined, offered_amounts
+from phalanx.model.supplies.known import completed, joined, offered_amounts
 from phalanx.model.supplies.supply import Projection, SessionSupply
 from phalanx.rules.problem import Rule
 
 K = TypeVar("K", bound=str)
 V = TypeVar("V")
-S = TypeVar("S", bound=SessionSupply)
+S = TypeVar("S")
 
 
 class Session:
@@ -77,9 +76,7 @@ class Session:
         different gangs that it does not look at.
         """
         self._cache = cache or SessionCache()
-        if snapshot.devices.extended:
-            snapshot = self._cache.devices.with_extended(snapshot)
-        self.snapshot = snapshot
+        self.snapshot = snapshot = completed(snapshot, self)
         self.config, self.behind, self.unseen = config, behind, unseen
         self.cycle = snapshot.memory.cycle + 1
         plugins = load_plugins(config)
@@ -90,7 +87,7 @@ class Session:
         self._changes = Changes()
         self.nodes: Mapping[NodeName, NodeState] = MappingProxyType(_in_order(snapshot.nodes))
         """Sorted by name, so that no decision depends on the order of events."""
-        self.supplies = self._joined()
+        self.supplies = joined(snapshot, self.nodes, self)
         self.affinity_index = self._cache.affinity.index(snapshot)
         """None while no pod has affinity terms."""
         looked_at = snapshot.gangs if gangs is None else gangs
@@ -177,15 +174,9 @@ class Session:
         """The memory of the last cycle."""
         return self.snapshot.memory
 
-    def _joined(self) -> tuple[SessionSupply, ...]:
-        supplies = joined(self.snapshot, self.nodes, self._changes)
-        return (*supplies, self.devices) if self.snapshot.devices.are_claimed else supplies
-
-    @cached_property
-    def devices(self) -> SessionDevices:
-        """The devices of claims. It is one of the supplies if pods have claims."""
-        cache, changes = self._cache.devices, self._changes.devices
-        return SessionDevices(self.snapshot, cache, changes, self.nodes, self._pod_capacity)
+    def kept(self, kind: type[S]) -> S:
+        """What a supply keeps from session to session."""
+        return self._cache.kept(kind)
 
     def supply(self, kind: type[S]) -> S | None:
         """The supply of this kind; None if no pod can need it."""
@@ -195,9 +186,11 @@ class Session:
         """The supply that the rule bounds, if it is one that the session knows."""
         return next((supply for supply in self.supplies if supply.has_some(rule.limited)), None)
 
-    def projections(self, shapes: Sequence[PodShape]) -> tuple[Projection, ...]:
-        """What nodes have of the supplies that these pods use, without parts of nodes and devices."""
-        found = [supply.project(shapes) for supply in self.supplies]
+    def projections(self, shapes: Sequence[PodShape], *, only_freed: bool = False) -> tuple[Projection, ...]:
+        """What nodes have of the supplies that these pods use, without parts of nodes. `only_freed`: only
+        amounts of which pods that end free what they use."""
+        supplies = [supply for supply in self.supplies if supply.frees_amounts or not only_freed]
+        found = [supply.project(shapes) for supply in supplies]
         return (*offered_amounts(shapes), *[projection for projection in found if projection is not None])
 
     @property
@@ -260,7 +253,8 @@ class Session:
             return subtract(free, self._withheld[node])
         return free
 
-    def _pod_capacity(self, pod: Pod, node: Node, besides: Resources) -> int:
+    def pods_that_fit(self, pod: Pod, node: Node, besides: Resources) -> int:
+        """How many such pods the node may run beside these amounts, if only its amounts count."""
         if node.name in self.eligibility(pod).rejected:
             return 0
         free = self.free(node.name)
@@ -424,6 +418,11 @@ class Session:
     def placements(self) -> tuple[Placement, ...]:
         """All placements so far, in the order in which they were decided."""
         return tuple(self._changes.placements)
+
+    @property
+    def placements_version(self) -> int:
+        """Equal while the placements are the same."""
+        return self._changes.placements_version
 
     @property
     def evictions(self) -> tuple[Evict, ...]:

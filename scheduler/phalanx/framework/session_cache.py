@@ -5,6 +5,7 @@ and never modified, so overlapping sessions may be slower but not wrong.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.nodes.affinity import AffinityCache
@@ -15,7 +16,8 @@ from phalanx.framework.running_sums import RunningSums
 from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId, NodeName
 from phalanx.model.nodes import NodeState
-from phalanx.model.supplies.devices.session.cache import DeviceCache
+
+K = TypeVar("K")
 
 Complete = Mapping[GangId, Gang]
 """Gangs that have all their members on healthy nodes."""
@@ -27,11 +29,18 @@ class SessionCache:
     def __init__(self, overriders: Overriders | None = None) -> None:
         """`overriders`: of the classes of the plugins, if they are known already."""
         self.sums = RunningSums()
-        self.devices = DeviceCache()
+        self._kept: dict[type, Any] = {}
         self.affinity = AffinityCache()
         self._facts: tuple[SchedulerConfig, NodeFacts] | None = None
         self._complete: tuple[NodeFacts, Complete] | None = None
         self._overriders = overriders or Overriders(())
+
+    def kept(self, kind: type[K]) -> K:
+        """What a supply keeps from session to session."""
+        if kind not in self._kept:
+            self._kept[kind] = kind()
+        made: K = self._kept[kind]
+        return made
 
     def for_trial(self) -> "SessionCache":
         """A cache for sessions on other snapshots, which begins with what such snapshots may share."""

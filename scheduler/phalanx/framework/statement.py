@@ -4,13 +4,12 @@ All state that can change is in mappings with immutable values. A statement writ
 old ones; a rollback restores them in reverse order. Nothing is copied in advance.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
 from phalanx.framework.changes import CapacityHold, Changes
 from phalanx.framework.charges import loads_with_devices, without_marked
-from phalanx.framework.lost_devices import granted_to_lost, held_by
 from phalanx.framework.nodes.affinity import AffinityIndex
 from phalanx.framework.nodes.node_facts import NodeFacts
 from phalanx.framework.queues.ledger import Account, Ledger
@@ -23,14 +22,9 @@ from phalanx.model.names import NodeName, PodUid, QueueName
 from phalanx.model.nodes import NodeState
 from phalanx.model.pods import Assignments, Device, Pod
 from phalanx.model.resources import NONE, Resources, add, scale, subtract
-from phalanx.model.supplies.devices.session.grants import Granted, Granting
-from phalanx.model.supplies.devices.session.session_devices import NONE_TAKEN, SessionDevices
-from phalanx.model.supplies.devices.session.shared_choices import EVERYWHERE
-from phalanx.model.supplies.devices.uses import DeviceUse
 from phalanx.model.supplies.known import offered_of, total_usage
 from phalanx.model.supplies.supply import NO_PARTS, Parts, PartsLacking, SessionSupply, SupplyLacking
 
-_NO_CLAIMS: Final[Granted] = {}
 _NO_LABELS: Final[Mapping[str, str]] = {}
 _NO_NODE_LABELS: Final[Mapping[NodeName, Mapping[str, str]]] = {}
 
@@ -57,9 +51,6 @@ class _Session(Protocol):
     supplies: tuple[SessionSupply, ...]
     cycle: int
 
-    @property
-    def devices(self) -> SessionDevices: ...
-
     def free(self, node: NodeName) -> Resources: ...
     def free_despite_nominations(self, node: NodeName) -> Resources: ...
     def pod_state(self, pod: Pod) -> PodState: ...
@@ -73,7 +64,7 @@ class Statement:
     def __init__(self, session: _Session, changes: Changes) -> None:
         self._session = session
         self._changes = changes
-        self._undo: list[tuple[dict[Any, Any], Any, Any]] = []
+        self._undo: list[tuple[dict[Any, Any], Any, Any, Collection[NodeName]]] = []
         self._marks = (
             len(changes.placements),
             len(changes.evictions),
@@ -107,23 +98,23 @@ class Statement:
         Raises DoesNotFit or IllegalTransition.
         """
         self._move_gang(gang, GangState.PLACED)
-        binds: list[Bind] = []
         parts = self._take(gang, assignments, parts)
-        granted = self._allocate_claims(assignments)
-        for node, pods in assignments:
-            for pod in pods:
-                self._move_pod(pod, PodState.ALLOCATED)
-                part = parts.get(pod.uid) if parts else None
-                grants = granted.get(pod.uid, ())
-                binds.append(Bind(pod.uid, pod.namespace, pod.name, node, part, grants=grants))
+        binds = [
+            Bind(pod.uid, pod.namespace, pod.name, node, parts.get(pod.uid) if parts else None)
+            for node, pods in assignments
+            for pod in pods
+        ]
         try:
             for supply in self._session.supplies:
-                binds = supply.complete(binds, assignments)
+                binds = supply.take(binds, assignments, self.write)
         except SupplyLacking as lacking:
             raise SharedLacking(str(lacking)) from None
+        for _, pods in assignments:
+            for pod in pods:
+                self._move_pod(pod, PodState.ALLOCATED)
         self._count_affinity(assignments)
         nodes = (*self._session.assigned_nodes(gang), *(node for node, _ in assignments))
-        self._set(self._changes.assigned_nodes, gang.id, nodes)
+        self.write(self._changes.assigned_nodes, gang.id, nodes)
         self._changes.placements_version += 1
         self._changes.placements.append(
             Placement(
@@ -148,45 +139,43 @@ class Statement:
         """
         self.assume_ended(queue=gang.queue, used=used, booked=booked)
         for charge in self._session.ledger.charges_for(gang.queue, pods):
-            self._set(self._session.ledger.claims, charge, False)
+            self.write(self._session.ledger.claims, charge, False)
         for pod in pods:
             self._move_pod(pod, PodState.WAITING)
             if pod.node is not None:
                 self._count_pod(pod, pod.node, -1)
         gone, changes = {pod.uid for pod in pods}, self._changes
         binds = [bind for each in changes.placements for bind in each.binds if bind.pod in gone]
-        given_up = [(bind.node, grant) for bind in binds for grant in bind.grants]
-        for node, devices in self._session.devices.given_up(given_up).items():
-            self._set_devices(changes.devices.taken, node, devices)
+        for supply in self._session.supplies:
+            supply.give_up(binds, self.write)
         changes.placements[:] = [left for each in changes.placements if (left := each.without(gone))]
         changes.placements_version += 1
         rest = [bind.node for each in changes.placements if each.gang == gang.id for bind in each.binds]
-        self._set(changes.assigned_nodes, gang.id, tuple(dict.fromkeys(rest)))
+        self.write(changes.assigned_nodes, gang.id, tuple(dict.fromkeys(rest)))
         if not rest:
             self._move_gang(gang, GangState.UNTRIED)
 
     def hold_capacity(self, *, gang: Gang, assignments: Assignments, parts: Parts = NO_PARTS) -> None:
         """Hold capacity for members that do not exist yet, on nodes and in the accounts of the queue.
 
-        Parts of nodes are chosen as in `place`. Claims of lost members get devices as far as there are some.
+        Parts of nodes are chosen as in `place`. Supplies hold what they know of, as far as there is some.
         Raises DoesNotFit.
         """
         parts = self._take(gang, assignments, parts)
         taken = tuple((node, tuple(pods)) for node, pods in assignments)
-        holds, claimed = self._changes.capacity_holds, dict[PodUid, tuple[DeviceUse, ...]]()
-        for found in granted_to_lost(self._session.devices, assignments):
-            self._take_devices(found)
-            claimed.update(found.uses)
-        self._set(holds, len(holds), CapacityHold(gang, taken, parts, claimed))
+        supplies, holds = self._session.supplies, self._changes.capacity_holds
+        held = [(supply, some) for supply in supplies if (some := supply.hold(assignments, self.write))]
+        self.write(holds, len(holds), CapacityHold(gang, taken, parts, tuple(held)))
 
     def release_hold(self, hold: CapacityHold) -> None:
         """Release capacity that this cycle held for members that do not exist yet."""
         booked = {node: total_charges(pods) for node, pods in hold.assignments}
         used = {node: total_usage(pods, hold.parts) for node, pods in hold.assignments}
         self.assume_ended(queue=hold.gang.queue, used=used, booked=booked)
-        self.reserve_devices(held_by(hold, self._session.devices), release=True)
+        for supply, held in hold.held:
+            supply.release(hold.assignments, held, self.write)
         number = next(key for key, each in self._changes.capacity_holds.items() if each is hold)
-        self._set(self._changes.capacity_holds, number, None)
+        self.write(self._changes.capacity_holds, number, None)
 
     def nominate(self, *, queue: QueueName, usage: Usage, booked: Usage, expected: Assignments = ()) -> None:
         """Take capacity that is nominated for a gang of this queue, and charge the queue for `booked`.
@@ -203,20 +192,6 @@ class Statement:
         for node, pods in expected:
             for pod in pods:
                 self._count_pod(pod, node, 1)
-
-    def expect_devices(self, expected: Assignments) -> dict[NodeName, frozenset[DeviceUse]]:
-        """Take devices for claims of pods that are expected there, and return those that no other pods share,
-        by node. Raises DoesNotFit. Such a statement is always rolled back, as with `nominate`."""
-        return self._session.devices.unshared(expected, self._allocate_claims(expected))
-
-    def reserve_devices(
-        self, devices: Mapping[NodeName, frozenset[DeviceUse]], *, release: bool = False
-    ) -> None:
-        """Take these devices for claims that do not exist yet; `release` gives them back."""
-        taken = self._changes.devices.taken
-        for node, some in devices.items():
-            before = taken.get(node, NONE_TAKEN)
-            self._set_devices(taken, node, before - some if release else before | some)
 
     def reserve_anti_affinity(self, absent: Assignments, by: int = 1) -> None:
         """Let pods that do not run yet repel others by anti-affinity; `by` -1 undoes it."""
@@ -258,16 +233,14 @@ class Statement:
         ledger = self._session.ledger
         for node, amounts in booked.items():
             self._book(queue, node, scale(amounts, -1))
-        if any(pod.device_claims for pod in gone):
-            charges = self._session.devices.needs.charges
-            for name, node, amounts in charges.moved(gone, self._changes.ended) if booked else ():
+        for supply in self._session.supplies if gone else ():
+            for name, node, amounts in supply.charges_moved(gone, self._changes.ended) if booked else ():
                 self._book(name, node, amounts)
-            for key, devices in self._session.devices.freed_by(gone, self._changes.ended).items():
-                self._set_devices(self._changes.devices.freed, key, devices)
+            supply.end(gone, self._changes.ended, self.write)
         for charge in ledger.charges_for(queue, gone):
-            self._set(ledger.claims, charge, False)
+            self.write(ledger.claims, charge, False)
         for pod in gone:
-            self._set(self._changes.ended, pod.uid, True)
+            self.write(self._changes.ended, pod.uid, True)
             if pod.node is not None:
                 self._count_pod(pod, pod.node, -1)
 
@@ -284,10 +257,8 @@ class Statement:
 
     def roll_back(self) -> None:
         """Undo all changes of this statement. Later statements must have been rolled back before."""
-        self._changes.nodes.extend(key for table, key, _ in self._undo if table is self._changes.free)
-        if any(key == EVERYWHERE for _, key, _ in self._undo):
-            self._changes.nodes.extend(self._session.nodes)
-        for table, key, old in reversed(self._undo):
+        self._changes.nodes.extend(dict.fromkeys(node for *_, nodes in self._undo for node in nodes))
+        for table, key, old, _ in reversed(self._undo):
             if old is None:
                 del table[key]
             else:
@@ -341,7 +312,7 @@ class Statement:
 
     def _add_to(self, account: Account, amounts: Resources) -> None:
         used = self._session.ledger.amounts
-        self._set(used, account, add(used.get(account, NONE), amounts))
+        self.write(used, account, add(used.get(account, NONE), amounts))
 
     def _charge(
         self, queue: QueueName, assignments: Assignments, loads: Sequence[Resources]
@@ -354,43 +325,16 @@ class Statement:
         counted = set(before)
         booked = loads_with_devices(assignments, loads, counted)
         for claim in sorted(counted - before):
-            self._set(ledger.claims, (queue, claim), True)
+            self.write(ledger.claims, (queue, claim), True)
         return booked
-
-    def _allocate_claims(self, assignments: Assignments) -> Granted:
-        """Allocate devices for the claims of these pods. Raises SharedLacking."""
-        count = sum(bool(pod.shape.device_slot) for _, pods in assignments for pod in pods)
-        if not count:
-            return _NO_CLAIMS
-        found = self._session.devices.allocate(assignments)
-        if found is None:
-            raise SharedLacking(f"there are no devices for the claims of {count} pods on their nodes")
-        self._take_devices(found)
-        return found.granted
-
-    def _take_devices(self, found: Granting) -> None:
-        changes = self._changes.devices
-        for key, devices in found.taken.items():
-            self._set_devices(changes.taken, key, devices)
-        for claim, allocation in found.shared.items():
-            self._set(changes.shared, claim, allocation)
-
-    def _set_devices(
-        self, table: dict[NodeName, frozenset[DeviceUse]], node: NodeName, devices: frozenset[DeviceUse]
-    ) -> None:
-        """A device that several nodes can use changes what each of them has."""
-        self._set(table, node, devices)
-        self._changes.nodes.extend(self._session.nodes if node == EVERYWHERE else (node,))
 
     def _take_free(self, node: NodeName, amounts: Resources) -> None:
         free = self._session.free_despite_nominations(node)
-        self._set(self._changes.free, node, subtract(free, amounts))
-        self._changes.nodes.append(node)
+        self.write(self._changes.free, node, subtract(free, amounts), (node,))
 
     def _give_free(self, node: NodeName, amounts: Resources) -> None:
         free = self._session.free_despite_nominations(node)
-        self._set(self._changes.free, node, add(free, amounts))
-        self._changes.nodes.append(node)
+        self.write(self._changes.free, node, add(free, amounts), (node,))
 
     def _count_affinity(self, assignments: Assignments) -> None:
         """Count the pods for affinity terms. Raises DoesNotFit if anti-affinity forbids a node."""
@@ -414,19 +358,23 @@ class Statement:
             for table, key, value in affinity_index.changes(
                 state, node, by, is_absent=is_absent, is_terminating=pod.deleting
             ):
-                self._set(table, key, value)
+                self.write(table, key, value)
 
     def _move_pod(self, pod: Pod, after: PodState) -> None:
         check_pod_transition(pod, self._session.pod_state(pod), after)
-        self._set(self._changes.pods, pod.uid, after)
+        self.write(self._changes.pods, pod.uid, after)
 
     def _move_gang(self, gang: Gang, after: GangState) -> None:
         check_gang_transition(gang, self._session.gang_state(gang), after)
-        self._set(self._changes.gangs, gang.id, after)
+        self.write(self._changes.gangs, gang.id, after)
 
-    def _set(self, table: dict[Any, Any], key: object, value: object) -> None:
-        self._undo.append((table, key, table.get(key)))
+    def write(
+        self, table: dict[Any, Any], key: object, value: object, nodes: Collection[NodeName] = ()
+    ) -> None:
+        """Set a value, which a rollback restores. `nodes`: those that have other amounts then."""
+        self._undo.append((table, key, table.get(key), nodes))
         table[key] = value
+        self._changes.nodes.extend(nodes)
 
 
 def _is_short(resource: str, free: int) -> bool:

@@ -5,9 +5,9 @@ from enum import IntEnum
 import structlog
 
 from phalanx.kube.binding import PodGroupRef
+from phalanx.kube.devices.gang_claims import GangClaims, LeftoverClaims
 from phalanx.kube.errors import ApiError
 from phalanx.kube.flow_control import Backoff
-from phalanx.kube.gang_claims import GangClaims, LeftoverClaims
 from phalanx.kube.volume_binder import VolumeProgress
 from phalanx.model.decisions import Bind, GiveBack, Placement
 

@@ -28,10 +28,11 @@ from phalanx.kube.binding import (
     outcome_of,
     reason_of,
 )
-from phalanx.kube.claim_documents import ClaimLost
-from phalanx.kube.claim_writer import ClaimWriter
 from phalanx.kube.decode import decoder_of
-from phalanx.kube.device_waits import DevicesLate, DeviceWaits
+from phalanx.kube.devices.claim_documents import ClaimLost
+from phalanx.kube.devices.claim_writer import ClaimWriter
+from phalanx.kube.devices.device_waits import DevicesLate, DeviceWaits
+from phalanx.kube.devices.gang_claims import GangClaims, LeftoverClaims
 from phalanx.kube.errors import (
     NOT_APPLIED,
     PERHAPS_APPLIED,
@@ -43,7 +44,6 @@ from phalanx.kube.errors import (
     retry_after,
 )
 from phalanx.kube.flow_control import Backoff, RateLimiter
-from phalanx.kube.gang_claims import GangClaims, LeftoverClaims
 from phalanx.kube.placement_writer import PlacementWriter
 from phalanx.kube.volume_binder import VolumeBinder, VolumeFailed, VolumeProgress, VolumesOutdated
 from phalanx.kube.writing import WriteContext

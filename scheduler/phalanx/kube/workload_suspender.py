@@ -30,7 +30,6 @@ from phalanx.model.pods import Controller, Pod
 from phalanx.model.workloads.job import JOB
 from phalanx.model.workloads.kind import WorkloadKind, set_suspended, value_at
 from phalanx.model.workloads.known import WorkloadKinds
-from phalanx.model.workloads.trainer import TRAIN_JOB
 
 SUSPENSIONS_NAME: Final = "phalanx-suspensions"
 """The name of the ConfigMap."""
@@ -105,14 +104,13 @@ class WorkloadSuspender:
         self._context = context
         self._client = context.client
         self._kinds = kinds
-        self._by_name = {**kinds.by_name, TRAIN_JOB.name: TRAIN_JOB}
         self._map = OwnConfigMap(context, namespace=namespace, name=SUSPENSIONS_NAME)
 
     async def stored(self) -> tuple[Suspension, ...]:
         """The suspensions in the ConfigMap, of kinds that are known."""
         await self._map.read()
         stored = [_suspension_in(text) for text in self._map.data.values()]
-        return tuple(each for each in stored if each is not None and each.kind in self._by_name)
+        return tuple(each for each in stored if each is not None and self._kinds.suspended_as(each.kind))
 
     async def root(self, namespace: str, controllers: Sequence[Controller]) -> Root | None:
         """The object above all these controllers of pods; None if it cannot be suspended to end their pods.
@@ -122,7 +120,7 @@ class WorkloadSuspender:
         current = min(controllers, key=lambda each: (each.workload != JOB.name, each.uid))
         owners = {current.uid}
         for _ in range(OWNER_CHAIN_MAX):
-            kind = self._by_name.get(current.workload)
+            kind = self._kinds.suspended_as(current.workload)
             if kind is None or not kind.suspended:
                 return None
             found = await self._get(kind, namespace, current)
@@ -136,13 +134,9 @@ class WorkloadSuspender:
             if len(owners) > 1 and siblings != {current.uid}:
                 return None
             owners |= {above.uid, *siblings}
-            workload = self._name_of(above)
+            workload = self._kinds.above_owner(above.api_version, above.kind)
             current = Controller(kind=above.kind, name=above.name, uid=above.uid, workload=workload)
         return None
-
-    def _name_of(self, owner: OwnerReference) -> str:
-        is_train_job = (owner.api_version.rpartition("/")[0], owner.kind) == (TRAIN_JOB.group, TRAIN_JOB.kind)
-        return TRAIN_JOB.name if is_train_job else self._kinds.of_owner(owner.api_version, owner.kind)
 
     async def _owned_by(self, uid: str, kind: WorkloadKind, namespace: str) -> set[str]:
         """UIDs of the objects of this kind whose controller has this UID."""
@@ -182,7 +176,7 @@ class WorkloadSuspender:
         found = await self._present(suspension)
         if found is not None and self._is_ours(suspension, found):
             return True
-        kind = self._by_name[suspension.kind]
+        kind = self._kind_of(suspension)
         if found is None or not is_suspendable(found, kind, pods=pods):
             return False
         await self._map.change({suspension.uid: _encode(suspension).decode()})
@@ -210,7 +204,7 @@ class WorkloadSuspender:
             await self._map.change({suspension.uid: None})
 
     async def _present(self, suspension: Suspension) -> WorkloadObject | None:
-        kind = self._by_name[suspension.kind]
+        kind = self._kind_of(suspension)
         return await self._get(kind, suspension.namespace, suspension)
 
     async def _get(
@@ -237,18 +231,23 @@ class WorkloadSuspender:
             "resourceVersion": found.metadata.resource_version,
             "annotations": {ANNOTATION_SUSPENSION: token},
         }
-        kind = self._by_name[suspension.kind]
+        kind = self._kind_of(suspension)
         body = {"metadata": metadata, **({} if is_suspended is None else set_suspended(kind, is_suspended))}
         path = kind_of_workload(kind).path(namespace=suspension.namespace, name=suspension.name)
         await self._client.patch(path, _encode(body), how=Patch.MERGE, timeout=self._context.timeout())
 
+    def _kind_of(self, suspension: Suspension) -> WorkloadKind:
+        kind = self._kinds.suspended_as(suspension.kind)
+        assert kind is not None, "it was suspended, or read from the ConfigMap"
+        return kind
+
     def kind_named(self, name: str) -> Kind | None:
         """The kind of workloads of this name as the API has it."""
-        kind = self._by_name.get(name)
+        kind = self._kinds.suspended_as(name)
         return kind_of_workload(kind) if kind is not None else None
 
     def _is_ours(self, suspension: Suspension, found: WorkloadObject) -> bool:
-        is_suspended = _value_at(found, self._by_name[suspension.kind].suspended) is True
+        is_suspended = _value_at(found, self._kind_of(suspension).suspended) is True
         return is_suspended and _has_token(suspension, found) and not is_of_kueue(found)
 
 

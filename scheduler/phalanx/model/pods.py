@@ -200,7 +200,7 @@ class PodClaim(Struct, frozen=True, gc=False):
     `is_own`: the claim was made for this pod. `is_renewed`: the next pod gets another one like it, without
     devices, which does not exist yet. `is_needless`: the controller says that no claim is needed.
     `state`: a digest of the claim as it is now, of a pod that waits; empty for none.
-    `is_special`: it is no entry of the pod, but the claim that a scheduler makes for extended resources.
+    `is_for_extended`: it is no entry of the pod, but the claim that a scheduler makes for extended resources.
     `is_sole`: it was made for no pod, has no devices yet, and no other pod of the cluster state names it.
     """
 
@@ -209,7 +209,7 @@ class PodClaim(Struct, frozen=True, gc=False):
     is_own: bool = False
     is_needless: bool = False
     state: str = ""
-    is_special: bool = False
+    is_for_extended: bool = False
     is_renewed: bool = False
     is_sole: bool = False
 
@@ -285,8 +285,8 @@ class PodShape(Struct, frozen=True, weakref=True):
     """What the pod uses of supplies (`phalanx.model.supplies`), by resource. Within a session also what it
     uses of volumes."""
     device_slot: str = ""
-    """Resource name for the devices of its claims (`phalanx.framework.device_slots`); empty for none. Set
-    within a session; then it is part of the key."""
+    """Resource name for the devices of its claims (`phalanx.model.supplies.devices.session.needs`); empty for
+    none. Set within a session; then it is part of the key."""
     node_features: tuple[str, ...] = ()
     """Features that the kubelet of its node must declare, sorted."""
     images: tuple[str, ...] = ()

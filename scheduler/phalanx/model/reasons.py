@@ -107,6 +107,10 @@ _CATEGORIES = {
 }
 
 
+ALSO: Final = "also"
+"""The subject of evidence that is another mistake: all are to be corrected."""
+
+
 class Evidence(Struct, frozen=True, gc=False):
     """One fact behind a verdict: a subject and the finding about it."""
 
@@ -171,3 +175,5 @@ class Objection(Struct, frozen=True):
     next_step: str = ""
     until: int | None = None
     """When time alone may lift it, in milliseconds since the epoch; None for never."""
+    others: tuple[Evidence, ...] = ()
+    """What else must be corrected, so that all of it is corrected at once."""

@@ -1,6 +1,6 @@
 """Compute the status of a PodGroup from its gang and the last report. Pure: the reporter writes it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -16,6 +16,7 @@ from phalanx.model.api.pod_groups import (
     PodGroupStatus,
     StartStatus,
 )
+from phalanx.model.awaited_pods import is_awaited
 from phalanx.model.conversion.conditions import DEGRADED, FIELDS_IGNORED, PREEMPTED, RUN_TIME_EXCEEDED
 from phalanx.model.decisions import Placement
 from phalanx.model.dialects.dialect import ReportedGang
@@ -62,7 +63,7 @@ def status_of(gang: Gang, report: GangReport, *, before: PodGroupStatus, now_ms:
     lacks = what_it_lacks(gang) if phase == DEGRADED else ""
     return PodGroupStatus(
         phase=phase,
-        counts=counts,
+        counts=_of_existing(gang.members) if counts.pending else counts,
         conditions=(
             _scheduled(gang, phase, verdict, lacks, started=started, now_ms=now_ms),
             *_degraded(lacks, now_ms),
@@ -108,7 +109,11 @@ def status_without_members(before: PodGroupStatus, report: GangReport, *, now_ms
     return PodGroupStatus(phase=_PENDING, counts=Counts(), conditions=conditions)
 
 
-def _counts(members: tuple[Pod, ...]) -> Counts:
+def _of_existing(members: tuple[Pod, ...]) -> Counts:
+    return _counts([pod for pod in members if not is_awaited(pod.uid)])
+
+
+def _counts(members: Sequence[Pod]) -> Counts:
     """Count members by state; a member that is being deleted counts in `total` only."""
     found = {"pending": 0, "bound": 0, "running": 0, "succeeded": 0, "failed": 0}
     for pod in members:

@@ -189,27 +189,29 @@ class Reporter:
             self._state.mark_changed(placement.gang)
         for eviction in result.evictions:
             self._forget_verdict(eviction.gang)
-            if eviction.reason != EvictionReason.MEMBER_REPLACED:
-                self._reports[eviction.gang] = self._changed_report(eviction.gang, releasing=True)
             self._evicted(eviction)
-        self._take_preemptions(result.evictions)
+        self._take_evictions(result.evictions)
         self._take_verdicts(result.verdicts)
         self._take_late_gangs(result.memory.let_in)
         self._queues = result.queues
         self._report_queues()
 
-    def _take_preemptions(self, evictions: Sequence[Evict]) -> None:
-        """Report for whom gangs are evicted that lose all their nodes."""
+    def _take_evictions(self, evictions: Sequence[Evict]) -> None:
+        """Report which gangs lose all their nodes, and for whom. Those that lose surplus members go on."""
         by_gang: dict[GangId, dict[PodUid, Evict]] = {}
         for eviction in evictions:
-            if eviction.reason == EvictionReason.PREEMPTED:
+            if eviction.reason != EvictionReason.MEMBER_REPLACED:
                 by_gang.setdefault(eviction.gang, {})[eviction.pod] = eviction
         for gang_id, evicted in by_gang.items():
             gang = self._state.cache.gang(gang_id)
             held = [pod for pod in gang.members if pod.holds_node and not pod.deleting] if gang else ()
-            if all(pod.uid in evicted for pod in held):
+            if any(pod.uid not in evicted for pod in held):
+                continue
+            report = self._changed_report(gang_id, releasing=True)
+            if all(each.reason == EvictionReason.PREEMPTED for each in evicted.values()):
                 message = self._names.eviction_message(next(iter(evicted.values())))
-                self._set_report(gang_id, self._changed_report(gang_id, preempted=message))
+                report = msgspec.structs.replace(report, preempted=message)
+            self._set_report(gang_id, report)
 
     def _take_late_gangs(self, let_in: Mapping[GangId, LetIn]) -> None:
         """Report which gangs run longer than they may before a reserved start."""

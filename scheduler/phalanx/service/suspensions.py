@@ -224,13 +224,15 @@ class Suspensions:
     def _is_ended(self, suspension: Suspension) -> bool:
         """Whether the evicted pods are being deleted. There are others if somebody else resumed the workload.
 
-        What the last leader has evicted has the condition DisruptionTarget.
+        What the last leader has evicted has the condition DisruptionTarget. The PodGroup may be gone.
         """
-        evicted = self._evicted.get(suspension.uid, ())
-        gang = self._state.cache.gang(suspension.gang)
-        pods = gang.members if gang is not None else ()
-        left = [pod for pod in pods if pod.holds_node and not pod.deleting]
-        return not any(pod.uid in evicted or pod.disruption for pod in left)
+        cache = self._state.cache
+        evicted = [cache.pod(uid) for uid in self._evicted.get(suspension.uid, ())]
+        gang = cache.gang(suspension.gang)
+        pods = gang.members if gang is not None else cache.pods_of((suspension.uid,))
+        marked = [pod for pod in pods if pod.disruption]
+        left = [pod for pod in (*evicted, *marked) if pod is not None]
+        return not any(pod.holds_node and not pod.deleting for pod in left)
 
     # --- suspend ------------------------------------------------------------------------------------------
 
@@ -253,7 +255,10 @@ class Suspensions:
         done(True)
 
     async def _begin(self, gang: Gang, evictions: Sequence[Evict]) -> Suspension | None:
-        """Open a suspension, or continue that of the last leader. Only the first attempt suspends."""
+        """Open a suspension, or continue that of the last leader. Only the first attempt suspends.
+
+        If the PodGroup is gone since, the pods are another gang, whose eviction is decided again.
+        """
         cache, gang = self._state.cache, self._present(gang)
         evicted = {eviction.pod for eviction in evictions}
         workload = cache.workload(gang.id)
@@ -264,15 +269,16 @@ class Suspensions:
         is_preempted = all(eviction.reason is EvictionReason.PREEMPTED for eviction in evictions)
         kinds = kinds_of_members(gang, workload) if is_preempted else ()
         new = await self._new_suspension(root, gang, kinds)
+        known = self._open.get(root.uid)
+        is_other = known is not None and known.gang != gang.id and await self._suspender.is_suspended(known)
         owners = root.owners if workload is None else root.owners | cache.owned_workloads(workload.group.uid)
         if has_other_pods(gang, workload, cache.pods_of(owners)) or root.uid in self._busy:
             return None
-        is_inherited = root.uid in self._inherited
-        if not is_inherited and (root.uid in self._open or len(self._open) >= SUSPENSIONS_MAX):
+        goes_on = root.uid in self._inherited or (is_other and root.uid in self._open)
+        if not goes_on and (root.uid in self._open or len(self._open) >= SUSPENSIONS_MAX):
             return None
         self._inherited.discard(root.uid)
-        if not is_inherited:
-            self._add(new)
+        self._add(msgspec.structs.replace(self._open[root.uid], gang=gang.id) if goes_on else new)
         self._evicted[root.uid] = frozenset(evicted)
         self._busy.add(root.uid)
         return self._open[root.uid]

@@ -118,8 +118,7 @@ class CachePlacementCheck:
 
     def bind(self, placement: Placement, bind: Bind) -> str | None:
         """Check that the pod still waits for this node, may run there, and fits as decided."""
-        awaited = self._cache.awaited_claims(bind) if bind.grants else ()
-        return self._bind(placement, bind, {}) or (str(awaited[0]) if awaited else None)
+        return self._bind(placement, bind, {}) or self._cache.not_ready(bind.pod) or None
 
     def _bind(self, placement: Placement, bind: Bind, counts: SpreadCounts) -> str | None:
         pod = self._cache.pod(bind.pod)
@@ -154,9 +153,7 @@ class CachePlacementCheck:
         key = self._cache.anti_affinity_conflict(pod)
         if key:
             return f"{_titled(name)}: anti-affinity of pod {pod} by {key} is violated"
-        has_claims = pod.claims or pod.device_claims or pod.extended is not None
-        unusable = self._unusable_claim(pod, state.node) if has_claims else ""
-        return unusable or self._too_little(placement, pod, state)
+        return self._cache.supply_conflict(pod, state.node) or self._too_little(placement, pod, state)
 
     def _too_little(self, placement: Placement, pod: Pod, state: NodeState) -> str | None:
         """Of what the node has too little since the decision."""
@@ -169,9 +166,9 @@ class CachePlacementCheck:
         for used, _ in pod.shape.supplied:
             if free.get(used, 0) + offered_of(used) < 0:
                 return f"{_titled(name)}: {shortage(used)} since the decision"
-        driver = self._cache.attach_conflict(pod) if pod.claims else ""
-        if driver:
-            return f"{_titled(name)} has more volumes of {driver} than its limit since the decision"
+        shown = self._cache.supply_shortage(pod)
+        if shown:
+            return f"{_titled(name)} {shown} since the decision"
         for supply in self._supplies:
             lacking = supply.objection(pod, state, lambda: self._beside(placement, name))
             if lacking is not None:
@@ -182,16 +179,8 @@ class CachePlacementCheck:
         """The resources of which the node has less than the pod and all others there request."""
         requests = pod.shape.requests
         short = [resource for resource, amount in free.items() if amount < 0 < requests.get(resource, 0)]
-        if not short or pod.extended is None:
-            return short
-        from_devices = self._cache.from_devices(pod, node)
-        return [resource for resource in short if resource not in from_devices]
-
-    def _unusable_claim(self, pod: Pod, node: Node) -> str:
-        """Why a claim of the pod, to a volume or to devices, cannot be used."""
-        in_use = self._cache.claim_conflict(pod) if pod.claims else ""
-        has_grants = pod.device_claims or pod.extended is not None
-        return in_use or (self._cache.device_conflict(pod, node) if has_grants else "")
+        provided = self._cache.provided(pod, node) if short else ()
+        return [resource for resource in short if resource not in provided]
 
     def _withheld(self, placement: Placement, node: NodeName) -> Resources:
         """What pods of other schedulers that are nominated to the node withhold from the gang."""

@@ -8,7 +8,7 @@ EXTENDED: Final = "resource.kubernetes.io/extended-resource-claim"
 """Annotation of a claim that a scheduler made for extended resources of a pod."""
 
 
-def is_special(claim: Object) -> bool:
+def is_for_extended(claim: Object) -> bool:
     """Whether a scheduler made the claim for the extended resources of a pod."""
     return (claim["metadata"].get("annotations") or {}).get(EXTENDED) == "true"
 

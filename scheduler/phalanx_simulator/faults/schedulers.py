@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import Any, Final
 
 from phalanx_simulator.embedded.controllers.resource_claims import CLAIMS
-from phalanx_simulator.embedded.pod_claims import is_special
+from phalanx_simulator.embedded.pod_claims import is_for_extended
 from phalanx_simulator.embedded.store import Change, ChangeType
 from phalanx_simulator.faults.fault import Fault
 from phalanx_simulator.hosts.host import State
@@ -151,7 +151,7 @@ async def _kill_at_claim(fault: Fault, world: World, sleep: Sleep) -> bool:
 
 def _is_made(change: Change) -> bool:
     """Whether a scheduler made a claim, for extended resources."""
-    return change.type is ChangeType.ADDED and is_special(change.entry.data)
+    return change.type is ChangeType.ADDED and is_for_extended(change.entry.data)
 
 
 def _is_allocated(change: Change) -> bool:

@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from phalanx.limits import CLAIM_BIND_TIMEOUT_S, DEVICE_BIND_TIMEOUT_S, LEASE_DURATION_S
+from phalanx.limits import CLAIM_BIND_TIMEOUT_S, LEASE_DURATION_S
+from phalanx.model.supplies.devices.limits import DEVICE_BIND_TIMEOUT_S
 
 VERSIONS_KEPT: Final = 256
 """Versions of one object that are remembered: a node that flaps each second, seen two minutes late."""

@@ -7,22 +7,22 @@ from msgspec import structs
 from phalanx.cache.applications import ApplicationTable
 from phalanx.cache.attached_volumes import AttachedVolumes, mounts
 from phalanx.cache.cache import Cache
-from phalanx.cache.claiming_pods import ClaimingPods, FindClaim
 from phalanx.cache.claims import ClaimTables, mounted
-from phalanx.cache.device_charges import DeviceCharges
-from phalanx.cache.device_users import ClaimUsers, PublishedDevices
-from phalanx.cache.devices import DeviceTables
+from phalanx.cache.devices.charges import DeviceCharges
+from phalanx.cache.devices.claiming_pods import ClaimingPods, FindClaim
+from phalanx.cache.devices.extended_resource_claims import ExtendedResourceClaims
+from phalanx.cache.devices.extended_use import ExtendedUse
+from phalanx.cache.devices.leftover_claims import holders, is_unready
+from phalanx.cache.devices.tables import DeviceTables
+from phalanx.cache.devices.users import ClaimUsers, PublishedDevices
 from phalanx.cache.events import Assumed, ChangeLog
-from phalanx.cache.extended_use import ExtendedUse
 from phalanx.cache.gang_view import GangView
 from phalanx.cache.gangs import GangTable
 from phalanx.cache.group_trees import IN_TREES, GroupTrees
-from phalanx.cache.leftover_claims import holders, is_unready
 from phalanx.cache.nodes import NodeTable
 from phalanx.cache.nominations import NominationTable
 from phalanx.cache.placed_pods import PlacedPodIndex
 from phalanx.cache.pods import PodTable
-from phalanx.cache.special_claims import SpecialClaims
 from phalanx.cache.table import Key
 from phalanx.cache.usage import ForeignUsage, Ledger, QueueUsage
 from phalanx.cache.workloads import ForeignMembers, OwnerId, WorkloadTable
@@ -259,7 +259,7 @@ def _check_device_tables(table: DeviceTables, pods: Iterable[Pod]) -> None:
     assert pairs == known, "claims with assumed allocations differ from those of pods"
     assert all(table._claims_of.values()), "an empty entry by pod"
     claims = {key: table.claims.get(key) for key in table.claims.keys()}  # noqa: SIM118
-    shown = {key: table._with_assumed(each) for key, each in claims.items()} | table._special.made
+    shown = {key: table._with_assumed(each) for key, each in claims.items()} | table._extended_claims.made
     assert table._shown == shown, "claims differ"
     assert {key: uid for uid, keys in table._keys.items() for key in keys} == {
         key: each.uid for key, each in claims.items() if each is not None
@@ -276,7 +276,9 @@ def _check_device_tables(table: DeviceTables, pods: Iterable[Pod]) -> None:
     _check_claiming_pods(table._pods, pods, table._claim_of)
     _check_extended_use(table._extended, pods, table.classes.by_name())
     _check_device_charges(table._charges, pods)
-    _check_special_claims(table._special, {key: each for key, each in claims.items() if each is not None})
+    _check_extended_resource_claims(
+        table._extended_claims, {key: each for key, each in claims.items() if each is not None}
+    )
 
 
 def _check_claim_users(table: ClaimUsers, claims: Mapping[Key, Claim]) -> None:
@@ -335,9 +337,9 @@ def _check_device_charges(table: DeviceCharges, pods: Iterable[Pod]) -> None:
         assert pod.charges == table.of(pod), f"what is charged for pod {pod} differs"
 
 
-def _check_special_claims(table: SpecialClaims, claims: Mapping[Key, Claim]) -> None:
+def _check_extended_resource_claims(table: ExtendedResourceClaims, claims: Mapping[Key, Claim]) -> None:
     """Assert that what is kept follows from these claims."""
-    rebuilt = SpecialClaims()
+    rebuilt = ExtendedResourceClaims()
     for key, claim in claims.items():
         rebuilt.replace(key, None, claim)
     assert {uid: set(keys) for uid, keys in table._real.items()} == {

@@ -22,6 +22,7 @@ from phalanx_simulator.invariants.evictions import (
     FailedNodesAvoided,
     LostMembersAreEvicted,
 )
+from phalanx_simulator.invariants.extended_resource_claims import ExtendedResourceClaimsFollowPods
 from phalanx_simulator.invariants.gangs import OneDomain, OwnMembersOnly, SubgroupsInOneDomain, WholeGangs
 from phalanx_simulator.invariants.held_capacity import HeldCapacityIsRespected
 from phalanx_simulator.invariants.liveness import (
@@ -39,7 +40,6 @@ from phalanx_simulator.invariants.processes import (
 )
 from phalanx_simulator.invariants.records import BindsAreRecorded
 from phalanx_simulator.invariants.restarts import RestartsComplete
-from phalanx_simulator.invariants.special_claims import SpecialClaimsFollowPods
 from phalanx_simulator.invariants.statuses import QueueUsageIsCorrect, StatusIsCorrect
 from phalanx_simulator.invariants.volumes import NoEndlessVolumeWait, VolumesAreBound
 from phalanx_simulator.invariants.writes import Fencing, LeastPrivilege, Preconditions
@@ -81,7 +81,7 @@ ALL_CHECKS: Final[tuple[type[Check], ...]] = (
     NoEndlessVolumeWait,
     DevicesHaveOneUser,
     ClaimsAreGivenBack,
-    SpecialClaimsFollowPods,
+    ExtendedResourceClaimsFollowPods,
     BindsAreRecorded,
     ClaimCoverage,
     BindCoverage,

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from phalanx_simulator.embedded.pod_claims import claim_names, is_special
+from phalanx_simulator.embedded.pod_claims import claim_names, is_for_extended
 from phalanx_simulator.embedded.store import Object, Store
 from phalanx_simulator.invariants.claim_facts import DEVICE_CLAIMS, DEVICE_CLASSES, consumers_of, found
 from phalanx_simulator.invariants.facts import PodFact
@@ -49,7 +49,7 @@ class ClaimCharges:
         """The devices of a claim by name of the resource; none if it is not allocated."""
         allocation = (claim.get("status") or {}).get("allocation") or {}
         results = (allocation.get("devices") or {}).get("results") or ()
-        if is_special(claim):
+        if is_for_extended(claim):
             return
         for request, device_class in _classes_of(claim):
             count = sum(each["request"] == request and not each.get("adminAccess") for each in results)

@@ -2,11 +2,11 @@
 
 from typing import Final
 
-from phalanx.limits import DEVICE_BIND_TIMEOUT_S
 from phalanx.model.decisions import CycleResult
 from phalanx.model.snapshot import Snapshot
+from phalanx.model.supplies.devices.limits import DEVICE_BIND_TIMEOUT_S
 
-from phalanx_simulator.embedded.pod_claims import is_special
+from phalanx_simulator.embedded.pod_claims import is_for_extended
 from phalanx_simulator.embedded.store import Change, ChangeType, Key, Object
 from phalanx_simulator.invariants.calls import Call, Stage
 from phalanx_simulator.invariants.check import Check, CheckContext
@@ -138,7 +138,7 @@ class ClaimCoverage(Check):
             self._bound[call.uid] = self.now
             claim = found(store, Key(DEVICE_CLAIMS, namespace, name)) or {}
             self.reached("claim-shared" if len(list(consumers_of(claim))) > 1 else "devices-reserved")
-            if is_special(claim or {"metadata": {}}):
+            if is_for_extended(claim or {"metadata": {}}):
                 self.reached("special-claim-used")
 
     def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
@@ -150,14 +150,14 @@ class ClaimCoverage(Check):
                 self.reached("devices-left-by-leader")
             if any(any(unready_devices(each)) for each in held):
                 self.reached("devices-prepared-at-failover")
-            if any(map(is_special, held)):
+            if any(map(is_for_extended, held)):
                 self.reached("special-claim-left-by-leader")
         places = any(bind.grants for placement in result.placements for bind in placement.binds)
         if places and self._is_a_pool_incomplete():
             self.reached("pool-incomplete")
 
     def _is_held(self, claim: Object) -> bool:
-        owners = (owner_of(claim),) if is_special(claim) else ()
+        owners = (owner_of(claim),) if is_for_extended(claim) else ()
         pods = [self.truth.pods.get(uid) for uid in (*consumers_of(claim), *owners)]
         return any(pod is not None and pod.is_waiting for pod in pods)
 

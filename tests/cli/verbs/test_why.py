@@ -212,3 +212,13 @@ async def test_the_history_has_the_events_of_the_controller(tenants: World) -> N
     tenants.create(event("e8", "large-job", "u1", reason="Resumed", note="after an eviction", seconds=60))
     view = await tenants.json("why", "large", "-n", "vision")
     assert [each["what"] for each in view["history"]] == ["Resumed"]
+
+
+async def test_a_misspelt_name_has_the_nearest_one(tenants: World) -> None:
+    done = await tenants.run("why", "lagre", "-n", "vision")
+    assert (done.code, done.err.endswith("; did you mean large?\n")) == (4, True)
+    for words in (("queues", "visoin"), ("jobs", "-A", "--queue", "visoin")):
+        done = await tenants.run(*words)
+        assert (done.code, done.out) == (4, "")
+        assert done.err == f"{words[0]}: there is no queue visoin; did you mean vision?\n"
+    assert (await tenants.run("why", "zzz", "-n", "vision")).err.endswith("or you may not read them\n")

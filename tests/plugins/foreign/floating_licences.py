@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
-from phalanx.model.api.core import Pod
+from phalanx.model.api import core
 from phalanx.model.names import NodeName
 from phalanx.model.nodes import NodeState
-from phalanx.model.pods import PodShape
+from phalanx.model.pods import Pod
 from phalanx.model.reasons import Reason
 from phalanx.model.snapshot import Snapshot
 from phalanx.model.supplies.supply import Decided, SessionSupply, SharedAmounts, Supply
@@ -22,9 +22,9 @@ class Floating(SessionSupply):
         self._nodes, self._decided = nodes, decided
         self._shapes = {pod.uid: pod.shape for gang in snapshot.gangs.values() for pod in gang.members}
 
-    def shared_amounts(self, shapes: Sequence[PodShape]) -> list[SharedAmounts]:
+    def shared_amounts(self, pods: Sequence[Pod]) -> list[SharedAmounts]:
         names = sorted(
-            {name for shape in shapes for name, _ in shape.supplied if name.startswith("floating[")}
+            {name for pod in pods for name, _ in pod.shape.supplied if name.startswith("floating[")}
         )
         return [SharedAmounts(name, {name: IN_CLUSTER - self._used(name)}) for name in names]
 
@@ -37,11 +37,11 @@ class Floating(SessionSupply):
 class FloatingLicences(Supply):
     name = "floating"
 
-    def requests(self, pod: Pod, wrong: list[str]) -> dict[str, int]:
+    def requests(self, pod: core.Pod, wrong: list[str]) -> dict[str, int]:
         wanted = pod.metadata.annotations.get(LICENCE)
         return {self.resource(wanted): 1} if wanted else {}
 
-    def reads(self, pod: Pod) -> str | None:
+    def reads(self, pod: core.Pod) -> str | None:
         return pod.metadata.annotations.get(LICENCE)
 
     def offered(self, resource: str) -> int:

@@ -21,6 +21,7 @@ from phalanx.framework.statement import Usage
 from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId
 from phalanx.model.pods import Pod, PodPhase
+from phalanx.model.supplies.devices.session.session_devices import claimed_devices
 
 
 def may_be_moved(pod: Pod, gang: Gang, session: Session) -> bool:
@@ -33,7 +34,7 @@ def may_be_moved(pod: Pod, gang: Gang, session: Session) -> bool:
     shape = pod.shape
     if session.facts.needed_supplies((shape,)):
         return False
-    if pod.device_claims and session.devices.claims_of_next(pod, gang) is None:
+    if pod.device_claims and claimed_devices(session).claims_of_next(pod, gang) is None:
         return False
     state, index = shape.affinity_state, session.affinity_index
     if index is None:
@@ -147,11 +148,12 @@ def demand_of_recreated(gang: Gang, pods: Sequence[Pod], session: Session) -> De
 def may_restart(demand: Demand, session: Session) -> bool:
     """Whether no plugin objects to the recreated gang, and its claims can have devices."""
     gang = demand.gang
-    return session.hooks.check_gang(gang) is None and session.devices.needs.objection(gang) is None
+    objections = (supply.objection(gang) for supply in session.supplies)
+    return session.hooks.check_gang(gang) is None and not any(objections)
 
 
 def _recreated(pod: Pod, gang: Gang, session: Session) -> Pod:
-    claims = session.devices.claims_of_next(pod, gang) if pod.device_claims else ()
+    claims = claimed_devices(session).claims_of_next(pod, gang) if pod.device_claims else ()
     if claims is None:
         claims = tuple(replace(each, is_renewed=True) for each in pod.device_claims)
     return replace(

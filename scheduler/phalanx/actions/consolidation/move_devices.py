@@ -19,9 +19,10 @@ from phalanx.model.pods import Pod
 from phalanx.model.resources import NONE, Resources
 from phalanx.model.supplies.devices.joint_slots import PlainKinds, plain_kinds
 from phalanx.model.supplies.devices.session.needs import DEVICE_SLOT, Need
-from phalanx.model.supplies.devices.session.session_devices import NONE_TAKEN, PLENTY
+from phalanx.model.supplies.devices.session.projection import PLENTY
+from phalanx.model.supplies.devices.session.session_devices import claimed_devices
 from phalanx.model.supplies.devices.session.shared_choices import EVERYWHERE
-from phalanx.model.supplies.devices.uses import DeviceUse, is_share
+from phalanx.model.supplies.devices.uses import NONE_TAKEN, DeviceUse, is_share
 
 
 class MoveDevices:
@@ -33,7 +34,7 @@ class MoveDevices:
             batch.pods[0] for each in (demand, *(unit.demand for unit in units)) for batch in each.batches
         ]
         needs = {
-            pod.shape.device_slot: session.devices.needs.of(pod.shape)
+            pod.shape.device_slot: claimed_devices(session).needs.of(pod.shape)
             for pod in pods
             if pod.shape.device_slot
         }
@@ -62,8 +63,8 @@ class MoveDevices:
         return self._freed[unit]
 
     def _count(self, units: Sequence[Movable], kinds: PlainKinds) -> None:
-        devices, nodes = self._session.devices, self._session.nodes
-        ended = [devices.freed_by(unit.pods) if _has_claims(unit) else {} for unit in units]
+        devices, nodes = claimed_devices(self._session), self._session.nodes
+        ended = [devices.changes.freed_by(unit.pods) if _has_claims(unit) else {} for unit in units]
         together: dict[NodeName, frozenset[DeviceUse]] = {}
         for each in ended:
             for node, some in each.items():
@@ -91,7 +92,7 @@ class MoveDevices:
         kinds: PlainKinds,
     ) -> dict[NodeName, Resources]:
         """What these devices add to what was free before, by node."""
-        devices, nodes = self._session.devices, self._session.nodes
+        devices, nodes = claimed_devices(self._session), self._session.nodes
         no_more = [0 for _ in kinds.sets]
         found = {
             node: _difference(before[node], devices.counts_with(kinds, nodes[node].node, some))

@@ -7,7 +7,7 @@ a spread constraint of one gang counts pods of another one, it must hold when al
 fails is dropped.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -20,26 +20,29 @@ from phalanx.actions.nodes.gang_constraints import allowed_domains, constraints_
 from phalanx.actions.nodes.node_classes import asked_for, request_vectors
 from phalanx.actions.preemption.victim_problem import vector_of
 from phalanx.actions.problems.capacity_holders import charged
+from phalanx.actions.problems.held_devices import expect, reserve
 from phalanx.actions.problems.joint_problem import solver_assignments
 from phalanx.actions.problems.placement import DemandPlacement
 from phalanx.actions.problems.placer import Placer
 from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.framework.charges import with_marked_charges
 from phalanx.framework.session import Session
-from phalanx.framework.statement import DoesNotFit, Statement, Usage
+from phalanx.framework.statement import Statement, Usage
 from phalanx.model.charges import total_requests
 from phalanx.model.names import GangId, NodeName, PodUid, QueueName
 from phalanx.model.pods import Assignments, Pod
 from phalanx.model.resources import NONE, Resources, add
+from phalanx.model.supplies.devices.session.session_devices import claimed_devices
 from phalanx.model.supplies.devices.uses import DeviceUse
 from phalanx.model.supplies.known import projected, with_supplied
+from phalanx.model.supplies.supply import SupplyLacking
 from phalanx.solver.checker import violated_rules
 from phalanx.solver.defragmentation.engine import plan_moves
 from phalanx.solver.defragmentation.problem import MovePlan, MoveProblem, MoveResult, MoveUnit, PodSet, Vector
 from phalanx.solver.defragmentation.problem import Placements as PlannedPlacements
 from phalanx.solver.preemption.capacity import pods_that_fit
 
-Devices = Mapping[NodeName, frozenset[DeviceUse]]
+Devices = dict[NodeName, frozenset[DeviceUse]]
 """Devices by node."""
 
 
@@ -250,7 +253,7 @@ class MovePlanner:
         with self._session.statement() as trial:
             usage = usage_of_assignments(assignments)
             trial.assume_ended(queue=demand.gang.queue, used=usage, booked=charged(usage), gone=placed)
-            trial.reserve_devices(devices, release=True)
+            reserve(self._session, trial, devices, release=True)
             nodes = [node for node, _ in assignments]
             problem = self._problems.build_problem(demand, listing=nodes).problem
             trial.roll_back()
@@ -267,8 +270,8 @@ class MovePlanner:
             usage = usage_of_assignments(assignments)
             trial.nominate(queue=demand.gang.queue, usage=usage, booked=charged(usage), expected=assignments)
             try:
-                return assignments, trial.expect_devices(assignments)
-            except DoesNotFit:
+                return assignments, expect(self._session, trial, assignments)
+            except SupplyLacking:
                 return None
         return None
 
@@ -313,7 +316,7 @@ class _View:
         self.nodes = list(session.nodes)
         self._index = {name: position for position, name in enumerate(self.nodes)}
         pods = [batch.pods[0] for each in demands for batch in each.batches]
-        self._projections = session.projections([pod.shape for pod in pods])
+        self._projections = session.projections([pod.shape for pod in pods], only_freed=True)
         self.resources = asked_for(map(self._asked, pods))
         self._used = [_added(unit.used, devices.freed(index)) for index, unit in enumerate(units)]
         self._most = self._free_without_units()
@@ -369,7 +372,7 @@ class _View:
         """For how many of `count` such pods the node has devices, unless the amounts say it."""
         if not pod.shape.device_slot or self._claimed.asked(pod):
             return count
-        devices = self._session.devices
+        devices = claimed_devices(self._session)
         return min(count, devices.count(devices.needs.of(pod.shape), self._session.nodes[node].node))
 
     def _avoids_itself(self, pod: Pod) -> bool:

@@ -15,7 +15,8 @@ from phalanx.model.supplies.devices.allocator import Candidate
 from phalanx.model.supplies.devices.capacity import CannotConsume, consumption
 from phalanx.model.supplies.devices.claims import Request
 from phalanx.model.supplies.devices.session.needs import DEVICE_SLOT, Need
-from phalanx.model.supplies.devices.session.session_devices import PLENTY
+from phalanx.model.supplies.devices.session.projection import PLENTY
+from phalanx.model.supplies.devices.session.session_devices import claimed_devices
 from phalanx.model.supplies.devices.shares import capacity_of
 from phalanx.model.supplies.devices.uses import DeviceUse, consumed_by, consumed_together, device_of
 
@@ -40,7 +41,7 @@ class MoveShares:
         self._devices: dict[NodeName, list[Candidate]] = {}
         self._in_use: dict[NodeName, frozenset[DeviceUse]] = {}
         for name, state in session.nodes.items() if self._requests else ():
-            found, in_use = session.devices.matching(self._requests, state.node)
+            found, in_use = claimed_devices(session).matching(self._requests, state.node)
             if found and all(each.device.allows_shares for each in found):
                 self._devices[name], self._in_use[name] = found, in_use
         largest: dict[str, int] = {}

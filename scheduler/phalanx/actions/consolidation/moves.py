@@ -21,7 +21,7 @@ from phalanx.actions.problems.capacity_holders import (
     usage_of,
     usage_with_charges,
 )
-from phalanx.actions.problems.held_devices import granted_to, still_held
+from phalanx.actions.problems.held_devices import granted_to, reserve, still_held, uses_of
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Statement, Usage
 from phalanx.model.gangs import Gang, GangKind
@@ -78,7 +78,7 @@ class Moves:
             self._capacity[gang] = beyond(usage, placed), beyond(booked, charged(placed))
             with self._session.statement() as statement:
                 self._take(gang, statement, *self._capacity[gang])
-                statement.reserve_devices(self._devices(gang))
+                reserve(self._session, statement, self._devices(gang))
                 if not placed:
                     statement.reserve_anti_affinity(self._apart(gang))
 
@@ -86,13 +86,13 @@ class Moves:
         """Give up the capacity that is held for a gang."""
         usage, booked = self._capacity[gang]
         self._take(gang, statement, negative(usage), negative(booked))
-        statement.reserve_devices(self._devices(gang), release=True)
+        reserve(self._session, statement, self._devices(gang), release=True)
         statement.reserve_anti_affinity(self._apart(gang), -1)
 
     def hold_again(self, gang: GangId, statement: Statement) -> None:
         """Hold it again. Where another gang has taken some, no free capacity is left."""
         self._take(gang, statement, *self._capacity[gang])
-        statement.reserve_devices(self._devices(gang))
+        reserve(self._session, statement, self._devices(gang))
         statement.reserve_anti_affinity(self._apart(gang))
 
     def hold_expected(self, trial: Statement) -> None:
@@ -164,7 +164,7 @@ class Moves:
             return {}
         recreated = _recreated(session.gangs.get(gang), self.open[gang])
         placed = granted_to(each for each in session.placements if each.gang == gang)
-        return still_held(held, session, placed | session.devices.uses_of(recreated))
+        return still_held(held, session, placed | uses_of(session, recreated))
 
     def _take(self, gang: GangId, statement: Statement, usage: Usage, booked: Usage) -> None:
         statement.nominate(queue=self.open[gang].queue, usage=usage, booked=booked)

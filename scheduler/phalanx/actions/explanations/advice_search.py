@@ -24,7 +24,6 @@ from phalanx.actions.explanations.exclusion_causes import AFFINITY, ANTI_AFFINIT
 from phalanx.actions.explanations.fitting_pods import FittingPods
 from phalanx.actions.explanations.trials import Change, Trials
 from phalanx.actions.limits import ADVISED_NODES_MAX, ADVISED_PLACES_MAX
-from phalanx.actions.nodes.device_projection import is_device_slot
 from phalanx.actions.nodes.gang_constraints import constraints_of
 from phalanx.actions.problems.capacity_holders import CapacityHolder
 from phalanx.framework.session import Session
@@ -282,4 +281,4 @@ def _is_fragmented(amounts: Resources) -> bool:
 
     Ports have no amounts that a text could name.
     """
-    return any(writer_of(name) or is_device_slot(name) for name in amounts)
+    return any(map(writer_of, amounts))

@@ -32,7 +32,8 @@ class CompletionBounds:
         self._session = session
         self._minimums: Counts = tuple(batch.minimum for batch in demand.batches)
         self._needs = [_needs(batch.pods[0]) for batch in demand.batches]
-        self._projections = session.projections([batch.pods[0].shape for batch in demand.batches])
+        shapes = [batch.pods[0].shape for batch in demand.batches]
+        self._projections = session.projections(shapes, only_freed=True)
         without_terms = map(without_affinity_terms, demand.batches)
         self._eligibilities = [session.eligibility(batch.pods[0]) for batch in without_terms]
         self._domains = allowed_domains(session, constraints)

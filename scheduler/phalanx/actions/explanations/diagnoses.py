@@ -22,7 +22,6 @@ from phalanx.model import named_parts
 from phalanx.model.nodes import TOPOLOGY_UNKNOWN
 from phalanx.model.reasons import CHANGE_FOR_ADVICE, NODES, WAIT_FOR_ADVICE, Evidence, Reason
 from phalanx.model.resources import PODS, Resources, sum_of
-from phalanx.model.supplies.devices.session.shared_amounts import are_of_devices
 from phalanx.model.supplies.known import whole_texts
 from phalanx.rules.problem import PlacementProblem, Rule
 from phalanx.solver.infeasibility.explain import Explanation
@@ -178,7 +177,7 @@ def insufficient(case: Case) -> Diagnosis:
         why = _missing(case.advice, missing)
     elif claims := evidence.devices_missing(demand, session):
         why = claims
-    elif bounds := [rule.name for rule in case.conflicting if are_of_devices(rule.limited)]:
+    elif bounds := [rule.name for rule in case.conflicting if _is_of_supply(rule, session)]:
         why = f"too few devices are free in the {bounds[0]}"
     elif spread := [rule.name for rule in case.conflicting if rule.counts_others]:
         why = f"{spread[0]} needs it in other domains"
@@ -197,6 +196,12 @@ def insufficient(case: Case) -> Diagnosis:
         advice=case.advice,
         otherwise=WAIT,
     )
+
+
+def _is_of_supply(rule: Rule, session: Session) -> bool:
+    """Whether it bounds what several nodes have together of a supply that users do not count."""
+    supply = session.supply_of(rule)
+    return supply is not None and not supply.counts_for_users
 
 
 def _missing(advice: Advice, short: Resources) -> str:

@@ -17,6 +17,7 @@ from phalanx.model.nodes import TOPOLOGY_UNKNOWN, NodeState, NominatedPods
 from phalanx.model.pods import Pod, PodShape
 from phalanx.model.reasons import NODES, Evidence
 from phalanx.model.resources import NONE, PODS, Resources, fits, sum_of
+from phalanx.model.supplies.devices.session.session_devices import claimed_devices
 from phalanx.model.supplies.known import lacking, projected, shortage
 from phalanx.model.supplies.supply import OpenSupply
 
@@ -230,8 +231,8 @@ def _too_full(batch: Batch, session: Session) -> dict[NodeName, str]:
 def _why_no_devices(pod: Pod, session: Session, node: NodeName) -> str:
     if not pod.shape.device_slot:
         return ""
-    need = session.devices.needs.of(pod.shape)
-    return session.devices.why_none(need, session.nodes[node].node)
+    devices = claimed_devices(session)
+    return devices.why_none(devices.needs.of(pod.shape), session.nodes[node].node)
 
 
 def fragmented(demand: Demand, session: Session, *, mixed: bool = False) -> str:
@@ -267,10 +268,11 @@ def devices_missing(demand: Demand, session: Session) -> str:
     for batch in demand.batches:
         pod = batch.pods[0]
         if pod.shape.device_slot:
-            rejected, need = session.eligibility(pod).rejected, session.devices.needs.of(pod.shape)
+            devices = claimed_devices(session)
+            rejected, need = session.eligibility(pod).rejected, devices.needs.of(pod.shape)
             nodes = [state.node for name, state in session.nodes.items() if name not in rejected]
-            count = sum(session.devices.count(need, node) for node in nodes)
-            together = session.devices.at_most(need)
+            count = sum(devices.count(need, node) for node in nodes)
+            together = devices.at_most(need)
             count = count if together is None else min(count, together)
             wanted = needing[pod.shape.device_slot]
             if count < wanted:
@@ -297,7 +299,7 @@ def _lacking_supply(shape: PodShape, state: NodeState, session: Session) -> str 
     free = session.free(node)
     resource = lacking(shape, free)
     if resource is None:
-        has = projected(session.projections((shape,)), state, free)
+        has = projected(session.projections((shape,), only_freed=True), state, free)
         resource = next((name for name, need in shape.supplied if has[name] < need), None)
     if resource is None:
         return None

@@ -46,7 +46,7 @@ from phalanx.limits import EXPLANATION_DETERMINISTIC_LIMIT
 from phalanx.model.gangs import kind_of
 from phalanx.model.names import GangId
 from phalanx.model.reasons import Category, Reason
-from phalanx.model.supplies.devices.session.shared_amounts import CERTAIN, are_of_devices
+from phalanx.model.supplies.devices.session.session_devices import claimed_devices
 from phalanx.rules.budget import budgets_in
 from phalanx.rules.problem import Obstacle, PlacementProblem, Rule
 from phalanx.solver.answer import Placed, SolveLimits
@@ -179,8 +179,8 @@ class Explainer:
         if sharing is None:
             problems = self._problems.build(demand)
             return problems, bool(may_fit(problems))
-        devices = self._empty.session_for(demand.gang).devices
-        devices.needs.know(sharing.need, self._session.devices.needs)
+        devices = claimed_devices(self._empty.session_for(demand.gang))
+        devices.needs.know(sharing.need, claimed_devices(self._session).needs)
         found = best_by_choice(
             devices.shared, sharing, lambda: self._problems.build(demand), may_fit, most=may_fit
         )
@@ -281,7 +281,7 @@ class Explainer:
         if facts is not None and is_alone and facts.most_proven and not estimated:
             known = LargestFit(facts.most, (), proven=True)
             return fitting_pods(demand, wanted, known, is_exact=True)
-        pair = self._problems.build(wanted, CERTAIN)
+        pair = self._problems.build(wanted, only_certain=True)
         problem = pair.empty if when_empty else pair.now
         core = replace(feasibility_problem(problem), roles=problem.roles)
         found = largest_fit(core, partial(self._answers.place, limits=_LIMITS))
@@ -359,9 +359,9 @@ def _limited(case: Case, first: Sequence[Rule], *, is_empty: bool) -> Diagnosis 
         return limit_diagnoses.plugin_limit(case, words, is_empty=is_empty)
     for budget in budgets_in(first):
         supply = case.session.supply_of(budget)
-        if supply is not None:
+        if supply is not None and supply.counts_for_users:
             return above_supply(case.demand, budget, supply)
-        if are_of_devices(budget.limited):
+        if supply is not None:
             return diagnoses.above_cluster(case) if is_empty else diagnoses.insufficient(case)
         if is_empty:
             claims = above_limit_of_shared_claims(case, budget)

@@ -29,7 +29,7 @@ from phalanx.framework.eligibility import Eligibility
 from phalanx.framework.session import Session
 from phalanx.model.names import NodeName
 from phalanx.model.resources import Resources
-from phalanx.model.supplies.devices.session.shared_amounts import BOUNDS, DeviceBounds
+from phalanx.model.supplies.joined import only_certain as certain
 from phalanx.model.supplies.known import requested
 from phalanx.model.supplies.supply import Projection
 from phalanx.rules.problem import NodeClass, Obstacle, PlacementProblem, Rule
@@ -61,18 +61,17 @@ class ExplanationProblems:
         self._empty = empty
         self._fullness = Fullness(session)
 
-    def build(self, demand: Demand, bounds: DeviceBounds = BOUNDS) -> ProblemPair:
+    def build(self, demand: Demand, *, only_certain: bool = False) -> ProblemPair:
         """The two problems of the demand, each with the rules that hold there.
 
-        `bounds`: by default, what is not known not to fit must not be called impossible.
+        `only_certain`: by default, what is not known not to fit must not be called impossible.
         """
         empty_session = self._empty.session_for(demand.gang)
         now = constraints_of(self._session, demand.gang)
         empty = constraints_of(empty_session, demand.gang)
         pods = [batch.pods[0] for batch in demand.batches]
         most = [len(batch.pods) for batch in demand.batches]
-        is_claiming = any(pod.shape.device_slot for pod in pods)
-        with self._session.devices.assuming(bounds) if is_claiming else nullcontext():
+        with certain(self._session.supplies) if only_certain else nullcontext():
             projections = projections_for(self._session, pods)
         asked = requested(projections, pods)
         resources = asked_for(asked)

@@ -5,12 +5,14 @@ from collections.abc import Iterator, Sequence
 from phalanx.actions import formatting
 from phalanx.actions.explanations.diagnoses import Diagnosis
 from phalanx.actions.limits import SHOWN_DEVICES
+from phalanx.actions.problems.held_devices import held_by
 from phalanx.framework.changes import CapacityHold
 from phalanx.framework.session import Session
 from phalanx.limits import CAPACITY_HOLD_MS
 from phalanx.model import named_parts
 from phalanx.model.charges import total_requests
 from phalanx.model.reasons import Evidence, Reason
+from phalanx.model.supplies.devices.session.lost_members import count_without_devices
 from phalanx.model.supplies.devices.uses import DeviceUse, device_of, is_share
 
 
@@ -42,13 +44,13 @@ def _findings(holds: Sequence[CapacityHold], session: Session) -> Iterator[str]:
     devices = list(_devices(holds))
     if devices:
         yield f"{_named(devices)} held for claims of its missing members"
-    without = sum(session.devices.needs.lacks_devices(pod) for pod in pods)
+    without = count_without_devices(session, pods)
     if without:
         yield f"no devices are free to be held for the claims of {formatting.pods(without)}"
 
 
 def _devices(holds: Sequence[CapacityHold]) -> Iterator[DeviceUse]:
-    return (use for hold in holds for uses in hold.claimed.values() for use in uses)
+    return (use for hold in holds for uses in held_by(hold).values() for use in uses)
 
 
 def _named(devices: Sequence[DeviceUse]) -> str:

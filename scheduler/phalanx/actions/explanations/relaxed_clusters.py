@@ -5,16 +5,17 @@ for what was relaxed.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from msgspec.structs import replace
 
 from phalanx.actions.demands.demand import Demand, has_affinity_terms
 from phalanx.actions.problems.capacity_holders import CapacityHolder
+from phalanx.actions.problems.held_devices import take_as_in
 from phalanx.actions.problems.placer import Placer
 from phalanx.actions.problems.problem_builder import ProblemBuilder
-from phalanx.framework.lost_devices import held_by, united
+from phalanx.framework.changes import CapacityHold
 from phalanx.framework.session import Session
 from phalanx.framework.states import PodState
 from phalanx.model.charges import plus_devices
@@ -26,7 +27,6 @@ from phalanx.model.pods import Pod
 from phalanx.model.resources import NONE, Resources, add, subtract, sum_of
 from phalanx.model.snapshot import PlacedPods
 from phalanx.model.supplies.devices.cluster import without_allocations
-from phalanx.model.supplies.devices.session.grants import Places
 from phalanx.model.supplies.known import pod_usage, total_usage
 from phalanx.rules.budget import Budget
 
@@ -164,8 +164,9 @@ class RelaxedClusters:
             return False
         if self._without_holds is None:
             memory = self._session.snapshot.memory
-            devices = [held_by(hold, self._session.devices) for hold in self._session.capacity_holds]
-            self._without_holds = self._relaxed(replace(memory, scores={}), self._held(), united(devices))
+            self._without_holds = self._relaxed(
+                replace(memory, scores={}), self._held(), self._session.capacity_holds
+            )
         return _fits_relaxed(self._without_holds, demand)
 
     def fits_without_breaker(self, demand: Demand) -> bool:
@@ -173,7 +174,7 @@ class RelaxedClusters:
         if not self._session.health.distrusted or self._is_anchored(demand):
             return False
         if self._without_breaker is None:
-            self._without_breaker = self._relaxed(Memory(), {}, {})
+            self._without_breaker = self._relaxed(Memory(), {})
         return _fits_relaxed(self._without_breaker, demand)
 
     def fits_without_nominations(self, demand: Demand) -> bool:
@@ -210,14 +211,16 @@ class RelaxedClusters:
                 held[node] = add(held.get(node, NONE), total_usage(pods, hold.parts))
         return held
 
-    def _relaxed(self, memory: Memory, more: dict[NodeName, Resources], devices: Places) -> _Relaxed:
-        """A session with the free capacity of now, and these further amounts and devices of claims."""
+    def _relaxed(
+        self, memory: Memory, more: dict[NodeName, Resources], holds: Sequence[CapacityHold] = ()
+    ) -> _Relaxed:
+        """A session with the free capacity of now, and these further amounts, without these holds."""
         states = self._session.nodes.items()
         nodes = {name: self._as_now(state, more.get(name, NONE)) for name, state in states}
         snapshot = replace(self._session.snapshot, nodes=nodes, gangs={}, memory=memory)
         session = self._session.on(snapshot)
         with session.statement() as statement:
-            statement.reserve_devices(self._session.devices.taken_besides(devices))
+            take_as_in(self._session, session, statement, without=holds)
         return session, ProblemBuilder(session)
 
     def _as_now(self, state: NodeState, more: Resources) -> NodeState:

@@ -24,9 +24,9 @@ def no_division() -> Objection:
 
 def scarce_supply(demand: Demand, session: Session) -> Diagnosis | None:
     """A diagnosis if all nodes have less of a supply together than the demand needs."""
-    shapes = [batch.pods[0].shape for batch in demand.batches]
-    for supply in session.supplies:
-        for shared in supply.shared_amounts(shapes):
+    pods = [batch.pods[0] for batch in demand.batches]
+    for supply in [each for each in session.supplies if each.counts_for_users]:
+        for shared in supply.shared_amounts(pods):
             if shared.nodes is None and any(
                 amount > shared.remaining[name] for name, amount in _needed(demand, shared)
             ):

@@ -25,7 +25,7 @@ from phalanx.model.gangs import Gang
 from phalanx.model.names import NodeName, ShapeKey
 from phalanx.model.pods import AffinityState, Pod, PodShape
 from phalanx.model.resources import NONE, subtract
-from phalanx.model.supplies.devices.session.shared_amounts import CERTAIN
+from phalanx.model.supplies.joined import only_certain
 from phalanx.rules.problem import PlacementProblem
 from phalanx.solver.answer import Placed
 from phalanx.solver.infeasibility.explain import raised_budgets
@@ -76,7 +76,7 @@ class TrialProblems:
         """The problem after the change, without raises of limits: only what fits for certain counts."""
         demand = change.demand
         session = self.session_for(change)
-        with session.devices.assuming(CERTAIN), session.statement() as statement:
+        with only_certain(session.supplies), session.statement() as statement:
             _apply(statement, change)
             problem = self._builder_of(session).build_problem(demand).problem
             problem = with_changed_nodes(problem, demand, session, self._as_free(change.nodes, session))

@@ -95,11 +95,11 @@ class GangConstraints(Struct, frozen=True):
 def constraints_of(session: Session, gang: Gang) -> GangConstraints:
     """The constraints of all plugins for this gang now."""
     rules = session.hooks.rules(gang)
-    if session.snapshot.devices.are_claimed or gang.claims_devices:
-        shared = _budgets(session.devices.shared_amounts_for(gang))
-        rules = (*with_shared_charges(rules, gang, session), *shared)
-    shapes = [pod.shape for pod in gang.members] if session.supplies else ()
-    rules = (*_budgets(each for supply in session.supplies for each in supply.shared_amounts(shapes)), *rules)
+    rules = with_shared_charges(rules, gang, session)
+    for supply in session.supplies:
+        budgets = _budgets(supply.shared_amounts(gang.members))
+        # of several rules that conflict, the first is named: those come last that tell users nothing
+        rules = (*budgets, *rules) if supply.counts_for_users else (*rules, *budgets)
     others = {key: level for rule in rules for key, level in rule.other_levels.items()}
     if others:
         members = _Members(session, gang)

@@ -63,7 +63,7 @@ class NodeClassSpec(Struct, frozen=True):
     eligibility_versions: tuple[tuple[int, ...], ...] = ()
     """By batch, equal while no placement changes which nodes are eligible; empty if none can change them."""
 
-    devices: Hashable = ()
+    supplies: tuple[Hashable, ...] = ()
     """What is chosen for the claims to devices that pods of the gang share, and what is assumed of nodes
     where it is not known which pods fit together."""
 
@@ -74,7 +74,7 @@ class NodeClassSpec(Struct, frozen=True):
         topology = self.constraints.topology.name if self.constraints.topology else None
         constraints = (topology, len(self.constraints.levels), self.constraints.scopes, self.constraints.keys)
         means = (self.tightness_depth, self.subgroup_depths, self.ties, self.spread)
-        changing = (self.eligibility_versions, self.devices)
+        changing = (self.eligibility_versions, self.supplies)
         return (shapes, self.at_most, *constraints, self.avoided, *means, *changing)
 
     @property

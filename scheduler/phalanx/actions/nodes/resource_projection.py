@@ -2,20 +2,17 @@
 
 What consists of parts, or is known to the session, is projected by its supply (`OpenSupply.project`,
 `SessionSupply.project`). Of other supplies every node offers the same, so nodes do not list it; the
-projection adds it. For devices of claims see `device_projection`. What queues are charged for them is
-projected too (`charge_projection`).
+projection adds it. What queues are charged for devices of claims is projected too (`charge_projection`).
 """
 
 from collections.abc import Callable, Sequence
 
-from msgspec.structs import replace
-
 from phalanx.actions.nodes.charge_projection import charge_projection
-from phalanx.actions.nodes.device_projection import DeviceProjection, device_projection
 from phalanx.framework.session import Session
 from phalanx.model.names import NodeName
 from phalanx.model.pods import Pod
 from phalanx.model.resources import Resources
+from phalanx.model.supplies.joined import projections_in
 from phalanx.model.supplies.known import projected, supply_of
 from phalanx.model.supplies.supply import Projection
 
@@ -33,21 +30,13 @@ def projections_for(session: Session, pods: Sequence[Pod]) -> tuple[Projection, 
     """The projections for these pods, one of each kind that is placed together."""
     shapes = [pod.shape for pod in pods]
     parts = [supply.project(shapes) for supply in session.facts.needed_supplies(shapes)]
-    devices = device_projection(session, pods) if any(shape.device_slot for shape in shapes) else None
-    others = devices, charge_projection(pods)
-    return (*session.projections(shapes), *parts, *[each for each in others if each is not None])
+    charges = charge_projection(pods)
+    return (*session.projections(shapes), *parts, *((charges,) if charges is not None else ()))
 
 
 def free_amounts(projections: Sequence[Projection], session: Session) -> FreeAmounts:
     """The projected free amounts of each node of the session."""
     if not projections:
         return session.free
-    here = [_in_session(projection, session) for projection in projections]
+    here = projections_in(session.supplies, projections)
     return lambda node: projected(here, session.nodes[node], session.free(node))
-
-
-def _in_session(projection: Projection, session: Session) -> Projection:
-    """The projection with the devices that this session has left."""
-    if isinstance(projection, DeviceProjection):
-        return replace(projection, devices=session.devices)
-    return projection

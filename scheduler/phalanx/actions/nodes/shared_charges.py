@@ -19,6 +19,7 @@ from phalanx.framework.session import Session
 from phalanx.model.gangs import Gang
 from phalanx.model.names import QueueName
 from phalanx.model.resources import NONE, PODS, Resources, scale, sum_of
+from phalanx.model.supplies.devices.session.session_devices import claimed_devices, open_devices
 from phalanx.rules.budget import Budget, budgets_in, with_budgets
 from phalanx.rules.problem import Rule
 
@@ -54,14 +55,17 @@ def _claims_of(gang: Gang, session: Session) -> dict[str, Resources]:
     shared = {each.claim: dict(each.amounts) for pod in waiting for each in pod.charges if each.claim}
     found: dict[str, Resources] = {claim: each for claim, each in shared.items() if claim not in known}
     if session.assumed_ended:
-        found.update(session.devices.needs.charges.released(waiting, gang.queue, session.assumed_ended))
+        found.update(
+            claimed_devices(session).needs.charges.released(waiting, gang.queue, session.assumed_ended)
+        )
     return found
 
 
 def with_shared_charges(rules: tuple[Rule, ...], gang: Gang, session: Session) -> tuple[Rule, ...]:
     """The rules, with what budgets have left beside the claims that pods share."""
-    claims = _claims(gang, session)
-    if not claims.names:
+    devices = open_devices(session)
+    claims = _claims(gang, session) if devices is not None else None
+    if claims is None or not claims.names:
         return rules
     exceeded: list[Rule] = []
 
@@ -76,7 +80,7 @@ def with_shared_charges(rules: tuple[Rule, ...], gang: Gang, session: Session) -
 
 
 def _claims(gang: Gang, session: Session) -> _Claims:
-    charges, own = session.devices.needs.charges, _claims_of(gang, session)
+    charges, own = claimed_devices(session).needs.charges, _claims_of(gang, session)
     booked: dict[str, list[QueueName]] = {}
     for (queue, claim), is_booked in session.ledger.claims.items():
         if is_booked:
@@ -90,7 +94,7 @@ def _counted(rule: Budget, claims: _Claims, session: Session) -> _Counted:
         return _Counted(sum_of(claims.own.values()))
     needed, others = list[Resources](), list[Resources]()
     for name in claims.names:
-        amounts = claims.own.get(name) or session.devices.needs.charges.amounts(name)
+        amounts = claims.own.get(name) or claimed_devices(session).needs.charges.amounts(name)
         if amounts.keys().isdisjoint(rule.remaining):
             continue
         is_new, times = _times(rule, name, claims, session)
@@ -105,7 +109,7 @@ def _times(rule: Budget, name: str, claims: _Claims, session: Session) -> tuple[
     """Whether no pods below the queue of the rule use the claim; and how often it must be counted besides."""
     used = [
         _is_below(queue, rule, session) and (rule.nodes is None or node in rule.nodes)
-        for queue, node in session.devices.needs.charges.users(name, session.assumed_ended)
+        for queue, node in claimed_devices(session).needs.charges.users(name, session.assumed_ended)
     ]
     booked = claims.booked.get(name, ()) if rule.nodes is None else ()
     started = sum(_is_below(queue, rule, session) for queue in booked)

@@ -13,6 +13,7 @@ from phalanx.actions.preemption.victims import (
     victim_of,
 )
 from phalanx.actions.problems.capacity_holders import charged, total_of
+from phalanx.actions.problems.held_devices import are_in_use
 from phalanx.framework.evictions import Beneficiary, is_marked_for_eviction
 from phalanx.framework.queues.guarantees import Coverage
 from phalanx.framework.queues.protected_gangs import start_time
@@ -52,7 +53,7 @@ class EvictionsInProgress:
         whether claims of victims still have its devices."""
         if self._known.victims_left(gang_id):
             return gang_id not in self.withdrawn
-        if self._session.devices.are_any_in_use(self._known.open[gang_id].devices.values()):
+        if are_in_use(self._session, self._known.open[gang_id].devices):
             return True
         nominated = self._known.open[gang_id].usage
         return any(not each.used.keys().isdisjoint(nominated) for each in self._terminating)

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from phalanx.actions.preemption.victims import termination_deadline
 from phalanx.actions.problems.capacity_holders import assigned_pods, charged, usage_with_charges
-from phalanx.actions.problems.held_devices import still_held
+from phalanx.actions.problems.held_devices import reserve, still_held
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Statement, Usage
 from phalanx.model.decisions import Nominate
@@ -84,14 +84,15 @@ class Nominations:
     def hold_free_capacity(self, gang: Gang, statement: Statement) -> None:
         """Hold the free part of its capacity, and let its pods repel others by anti-affinity already."""
         self._hold(gang, statement, beyond)
-        statement.reserve_devices(still_held(self.open[gang.id].devices, self._session))
+        reserve(self._session, statement, still_held(self.open[gang.id].devices, self._session))
         statement.reserve_anti_affinity(self.expected_assignments(gang))
 
     def give_up(self, gang: Gang, statement: Statement) -> None:
         """Release what `hold_free_capacity` took, so that the gang itself may use it elsewhere."""
         usage, booked = self._part(gang, beyond)
         statement.nominate(queue=gang.queue, usage=negative(usage), booked=negative(booked))
-        statement.reserve_devices(still_held(self.open[gang.id].devices, self._session), release=True)
+        held = still_held(self.open[gang.id].devices, self._session)
+        reserve(self._session, statement, held, release=True)
         statement.reserve_anti_affinity(self.expected_assignments(gang), -1)
 
     def expected_assignments(self, gang: Gang) -> Assignments:

@@ -63,7 +63,7 @@ def problem_of(
     constraints = constraints_of(session, demand.gang)
     pods = [batch.pods[0] for batch in demand.batches]
     charges = charge_projection(pods) or NO_CHARGES
-    projections = (*session.projections([pod.shape for pod in pods]), charges)
+    projections = (*session.projections([pod.shape for pod in pods], only_freed=True), charges)
     asked = requested(projections, pods)
     resources = asked_for(asked)
     wants = tuple(

@@ -6,19 +6,31 @@ in each order of the needs, the pods of the first one stay as long as they have 
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 
 from phalanx.actions.demands.demand import Demand
 from phalanx.framework.session import Session
 from phalanx.model.names import NodeName, PodUid
 from phalanx.model.pods import Assignments, Pod
+from phalanx.model.supplies.devices.session.session_devices import SessionDevices, claimed_devices
+from phalanx.model.supplies.devices.session.shared_amounts import DeviceBounds
+from phalanx.model.supplies.supply import SessionSupply
+
+Parts = Mapping[NodeName, tuple[tuple[str, int], ...]]
+"""How many pods a node takes, by the name of their need."""
 
 Short = Sequence[tuple[NodeName, Sequence[Pod]]]
 """Nodes on which some of their pods with claims get no devices."""
 
 
-def short_of_devices(session: Session, assignments: Assignments) -> Short:
-    """The nodes that are short of devices for these pods; only pods that differ can lack them so."""
+def short_of_devices(session: Session, assignments: Assignments, lacking: SessionSupply) -> Short:
+    """The nodes that are short of devices for these pods; only pods that differ can lack them so.
+
+    `lacking`: the supply that does not suffice.
+    """
+    if not isinstance(lacking, SessionDevices):
+        return ()
     on_node: dict[NodeName, list[Pod]] = {}
     for node, pods in assignments:
         on_node.setdefault(node, []).extend(pod for pod in pods if pod.shape.device_slot)
@@ -43,6 +55,11 @@ def parts_that_fit(
     their pods stay."""
     everyone = [pod for batch in demand.batches for pod in batch.pods]
     return {node: _largest_part(session, node, (pods, everyone), names) for node, pods in short}
+
+
+def assuming(session: Session, parts: Parts) -> AbstractContextManager[None]:
+    """Within this context, these nodes take at most so many pods with each need."""
+    return claimed_devices(session).assuming(DeviceBounds(parts=tuple(sorted(parts.items()))))
 
 
 def _largest_part(
@@ -71,4 +88,4 @@ def _most(session: Session, node: NodeName, chosen: Sequence[Pod], equal: Sequen
 
 
 def _have_devices(session: Session, node: NodeName, pods: Sequence[Pod]) -> bool:
-    return session.devices.allocate([(node, tuple(pods))]) is not None
+    return claimed_devices(session).allocate([(node, tuple(pods))]) is not None

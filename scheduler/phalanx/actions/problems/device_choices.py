@@ -7,6 +7,7 @@ choices, unless it would not fit even if the claims had devices on each node.
 
 from collections import Counter
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Generic, TypeVar
 
 from msgspec import Struct
@@ -15,6 +16,7 @@ from phalanx.actions.demands.demand import Demand
 from phalanx.actions.problems.pod_assignment import assign_pods
 from phalanx.framework.session import Session
 from phalanx.model.supplies.devices.session.needs import NOTHING, Need
+from phalanx.model.supplies.devices.session.session_devices import claimed_devices, open_devices
 from phalanx.model.supplies.devices.session.shared_devices import SharedDevices
 from phalanx.solver.answer import Placed
 
@@ -30,13 +32,18 @@ class Sharing(Struct, frozen=True):
 
 def sharing_of(session: Session, demand: Demand) -> Sharing | None:
     """The claims that pods of the gang share; None if they share none."""
-    if not demand.gang.claims_devices:
+    devices = open_devices(session)
+    if devices is None or not demand.gang.claims_devices:
         return None
-    devices = session.devices
     pods = [batch.pods[0] for batch in demand.batches if batch.pods[0].shape.device_slot]
     needs = [devices.needs.of(pod.shape) for pod in pods]
     need = next((each for each in needs if each.users), NOTHING)
     return Sharing(need, demand) if need.users else None
+
+
+def keeping_choice(session: Session, sharing: Sharing) -> AbstractContextManager[None]:
+    """The present choice is the same after this context."""
+    return claimed_devices(session).shared.keeping_choice(sharing.need)
 
 
 def placed_by_choice(
@@ -51,17 +58,18 @@ def placed_by_choice(
     if sharing is None:
         return solve()
 
+    devices = claimed_devices(session)
+
     def value(answer: Placed | None) -> int:
         """The pods that it places; one less if their claims cannot all have devices there."""
         if answer is None:
             return 0
         assignments = assign_pods(session, demand, answer.assignments)
-        may_decline = session.devices.may_decline(assignments)
-        return _placed(answer) - (may_decline and session.devices.allocate(assignments) is None)
+        return _placed(answer) - (devices.may_decline(assignments) and devices.allocate(assignments) is None)
 
-    found = best_by_choice(session.devices.shared, sharing, solve, value, most=_placed)
+    found = best_by_choice(devices.shared, sharing, solve, value, most=_placed)
     if is_noted:
-        session.devices.shared.note(demand.gang.id, is_bounded=found.is_bounded)
+        devices.shared.note(demand.gang.id, is_bounded=found.is_bounded)
     return found.answer
 
 

@@ -27,7 +27,6 @@ from phalanx.model.charges import total_requests
 from phalanx.model.names import GangId, NodeName, PodUid, ShapeKey
 from phalanx.model.pods import Device, Pod, PodShape
 from phalanx.model.resources import Resources, add
-from phalanx.model.supplies.devices.session.shared_amounts import are_of_devices
 from phalanx.model.supplies.known import contradictions, requests_parts
 from phalanx.model.supplies.supply import NO_PARTS, Parts
 from phalanx.rules.problem import Assignment, Rule
@@ -112,7 +111,7 @@ def is_modelled(demand: Demand, session: Session) -> bool:
         return False
     if any(session.topologies.other_of(demand.gang, part) for part in demand.gang.subgroups):
         return False
-    if any(shape.device_slot for shape in shapes) or any(each.project(shapes) for each in session.supplies):
+    if any(each.project(shapes) for each in session.supplies):
         return False
     return not session.facts.are_estimated(shapes)
 
@@ -146,7 +145,7 @@ def _is_stated(rule: Rule, session: Session) -> bool:
 
     It knows no affinity, no levels of a second topology, and not what several nodes have together.
     """
-    return not rule.keys and not are_of_devices(rule.limited) and session.supply_of(rule) is None
+    return not rule.keys and session.supply_of(rule) is None
 
 
 def _without_safety(request: Vector, resources: Sequence[str]) -> Vector:

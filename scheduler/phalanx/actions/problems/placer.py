@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from phalanx.actions.demands.demand import Demand
 from phalanx.actions.limits import DECLINED_NODES_MAX, DEVICE_DIVISIONS_MAX
 from phalanx.actions.problems.certificates import certified_elsewhere
-from phalanx.actions.problems.cuts import Short, orders, parts_that_fit, short_of_devices
+from phalanx.actions.problems.cuts import Short, assuming, orders, parts_that_fit, short_of_devices
 from phalanx.actions.problems.device_choices import placed_by_choice
 from phalanx.actions.problems.placement import DemandPlacement, Lacking, lacking_of
 from phalanx.actions.problems.pod_assignment import assign_pods
@@ -25,7 +25,6 @@ from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.framework.session import Session
 from phalanx.model.names import GangId, NodeName
 from phalanx.model.pods import Assignments
-from phalanx.model.supplies.devices.session.shared_amounts import DeviceBounds
 from phalanx.solver.answer import Placed
 from phalanx.solver.engine import place
 
@@ -141,7 +140,7 @@ class Placer:
         parts: dict[NodeName, tuple[tuple[str, int], ...]] = {}
         for _ in left:
             parts.update(parts_that_fit(self._session, demand, refused.short, names))
-            with self._session.devices.assuming(DeviceBounds(parts=tuple(sorted(parts.items())))):
+            with assuming(self._session, parts):
                 found = self._tried(demand, solve, avoiding)
             if not isinstance(found, _Refused):
                 return found
@@ -162,20 +161,15 @@ class Placer:
         return None
 
     def _tried(self, demand: Demand, solve: Solve, avoiding: frozenset[NodeName]) -> Taken | _Refused | None:
-        if demand.gang.claims_devices:
-            is_noted = self._notes is not None
-            answer = placed_by_choice(self._session, demand, lambda: solve(avoiding), is_noted=is_noted)
-        else:
-            answer = solve(avoiding)
+        is_noted = self._notes is not None
+        answer = placed_by_choice(self._session, demand, lambda: solve(avoiding), is_noted=is_noted)
         if answer is None:
             return None
         assignments = assign_pods(self._session, demand, answer.assignments)
         lacking = lacking_of(self._session, assignments)
         if lacking is None:
             return Taken(answer, assignments)
-        short = (
-            short_of_devices(self._session, assignments) if lacking.supply is self._session.devices else ()
-        )
+        short = short_of_devices(self._session, assignments, lacking.supply)
         return _Refused(answer, replace(lacking, on_nodes=bool(short)), short)
 
     def _solve(self, demand: Demand, avoiding: frozenset[NodeName]) -> Placed | None:

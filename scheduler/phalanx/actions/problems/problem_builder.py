@@ -21,6 +21,7 @@ from phalanx.framework.session import Session
 from phalanx.model.names import NodeName
 from phalanx.model.pods import Assignments, Pod
 from phalanx.model.queues import Objective
+from phalanx.model.supplies.joined import are_bounded, key_of
 from phalanx.model.supplies.known import is_alone_on_node
 from phalanx.model.supplies.supply import Parts
 from phalanx.rules.budget import Budget, with_budgets
@@ -113,7 +114,7 @@ class ProblemBuilder:
             ties=ties,
             spread=_levels_to_spread_over(demand, constraints) if ties is Objective.SPREAD else 0,
             eligibility_versions=versions if any(versions) else (),
-            devices=self._session.devices.key(pods) if demand.gang.claims_devices else (),
+            supplies=key_of(self._session.supplies, demand.gang, pods),
         )
 
     def _at_most(self, pods: Sequence[Pod]) -> int:
@@ -133,7 +134,7 @@ class ProblemBuilder:
                 self._taken.append((class_spec, table))
             else:
                 table = ClassTable(self._session, class_spec, order)
-            is_bounded = bool(class_spec.devices) and bool(self._session.devices.bounds.parts)
+            is_bounded = bool(class_spec.supplies) and are_bounded(self._session.supplies)
             if not class_spec.eligibility_versions and not is_bounded:
                 self._tables[class_spec.key] = table
         return table

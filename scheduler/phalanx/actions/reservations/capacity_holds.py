@@ -36,6 +36,14 @@ from phalanx.model.names import GangId, NodeName, ShapeKey
 from phalanx.model.pods import Pod, PodShape, Requirement, Term
 from phalanx.model.reasons import Objection, Reason
 from phalanx.model.records import record_kinds
+from phalanx.model.supplies.devices.session.lost_members import (
+    claims_of_members,
+    composition,
+    composition_of,
+    deprived_members,
+    with_claims,
+    without_claims,
+)
 
 CAUSE: Final = "hold"
 """The cause of demands of placeholders."""
@@ -86,7 +94,7 @@ def after(session: Session, holds: CapacityHolds) -> CapacityHolds:
     started = {placement.gang for placement in session.placements if placement.cause == START}
     new = {
         hold.gang.id: GangComposition(
-            members=session.devices.members.composition(hold.gang), since=now, held=held[hold.gang.id]
+            members=composition(session, hold.gang), since=now, held=held[hold.gang.id]
         )
         for hold in session.capacity_holds
         if hold.gang.reserves and hold.gang.id in started
@@ -127,14 +135,14 @@ def _is_ending(gang: Gang) -> bool:
 def _review(gang: Gang, session: Session) -> GangComposition:
     """The composition of a gang; an incomplete gang keeps its known one, and the time of the loss."""
     known, now = session.snapshot.memory.compositions.get(gang.id), session.snapshot.now
-    deprived = session.devices.members.deprived(gang) if gang.claims_devices else ()
+    deprived = deprived_members(session, gang)
     if gang.is_stable and not deprived:
-        return _complete(session.devices.members.composition(gang), known)
+        return _complete(composition(session, gang), known)
     counted = [pod for pod in gang.members if pod.counts_for_gang and pod.uid not in deprived]
     if gang.minimum.is_reached(counted):
-        return _complete(session.devices.members.count(counted), known)
+        return _complete(composition_of(session, counted), known)
     if known is None:
-        return GangComposition(members=session.devices.members.composition(gang), since=now)
+        return GangComposition(members=composition(session, gang), since=now)
     return known if known.since else replace(known, since=now)
 
 
@@ -155,10 +163,8 @@ def demand_of(
 
 def without_devices(demand: Demand, session: Session) -> Demand | None:
     """The demand of placeholders that ask for devices, as if they asked for none; None if there are none."""
-    pods = [pod for batch in demand.batches for pod in batch.pods]
-    needs = session.devices.needs
-    claiming = [pod for pod in pods if needs.claims_of_lost(pod) is not None and pod.shape.requests]
-    plain = [needs.without_claims(pod) for pod in claiming]
+    pods = [pod for batch in demand.batches for pod in batch.pods if pod.shape.requests]
+    plain = without_claims(session, pods)
     return replace(demand, batches=batches_of(demand.gang, plain, whole=False)) if plain else None
 
 
@@ -179,7 +185,7 @@ def expiry_objection(gang: Gang, composition: GangComposition, session: Session)
 def _lacking(
     gang: Gang, composition: GangComposition, demanded: Collection[Pod], session: Session
 ) -> Sequence[Pod]:
-    deprived, record = session.devices.members.deprived(gang), session.records.of(gang)
+    deprived, record = deprived_members(session, gang), session.records.of(gang)
     counted = [pod for pod in gang.members if pod.counts_for_gang]
     ended = [pod for pod in counted if pod.uid in deprived]
     there = [*(pod for pod in counted if pod.uid not in deprived), *demanded]
@@ -189,7 +195,7 @@ def _lacking(
         present = [kinds[pod.uid] for pod in counted if pod.uid not in deprived]
         gone = Counter(missing_from(record.record.bound, present)) + Counter(record.reserved)
     free = untaken([kinds[pod.uid] for pod in demanded], gone)
-    parts = vacant_members(gang, there, composition.members, session.devices.members.of(there), free)
+    parts = vacant_members(gang, there, composition.members, claims_of_members(session, there), free)
     pods = [placeholder(gang, str(index), part) for index, part in enumerate(parts)]
     claims = {pod.uid: part.claims for pod, part in zip(pods, parts, strict=True)}
     found = []
@@ -198,7 +204,7 @@ def _lacking(
         if same is not None and same.node is not None:
             ended.remove(same)
             pod = _for_devices_only(pod, same.node)
-        found.append(session.devices.needs.with_claims(pod, claims[pod.uid], gang.queue))
+        found.append(with_claims(session, pod, claims[pod.uid], gang.queue))
     return found
 
 

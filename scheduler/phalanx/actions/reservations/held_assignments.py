@@ -15,9 +15,9 @@ from msgspec import Struct
 
 from phalanx.actions.demands.demand import Demand
 from phalanx.actions.demands.demand_queue import rank_of
+from phalanx.actions.problems.held_devices import hold_for_lost, reserve
 from phalanx.actions.reservations.reservations import CapacityKey, capacity_delta, split
 from phalanx.framework.evictions import Beneficiary
-from phalanx.framework.lost_devices import by_place, granted_to_lost
 from phalanx.framework.placeholders import placeholder
 from phalanx.framework.queues.ledger import Account
 from phalanx.framework.session import Session
@@ -28,8 +28,10 @@ from phalanx.model.memory import GangComposition
 from phalanx.model.names import GangId, NodeName
 from phalanx.model.pods import Assignments, Pod
 from phalanx.model.resources import NONE, Resources, add, fits, scale, subtract, sum_of
+from phalanx.model.supplies.devices.session.changes import united
 from phalanx.model.supplies.devices.session.grants import Places
-from phalanx.model.supplies.devices.uses import DeviceUse
+from phalanx.model.supplies.devices.session.lost_members import claims_of_lost, with_claims
+from phalanx.model.supplies.devices.session.session_devices import claimed_devices
 from phalanx.rules.budget import budgets_in
 
 
@@ -142,7 +144,7 @@ class HeldAssignments:
         with self._session.statement() as statement:
             for gang, (assignments, devices) in list(self._devices.items()):
                 if wanted.get(gang) != assignments:
-                    statement.reserve_devices(devices, release=True)
+                    reserve(self._session, statement, devices, release=True)
                     del self._devices[gang]
             more = wanted.keys() - self._devices.keys()
             for gang in sorted(more, key=lambda gang: (self._ranks[gang], gang)):
@@ -155,7 +157,7 @@ class HeldAssignments:
         with self._session.statement() as statement:
             for gang in gangs:
                 if gang in self._devices:
-                    statement.reserve_devices(self._devices[gang].devices, release=True)
+                    reserve(self._session, statement, self._devices[gang].devices, release=True)
         return statement
 
     def devices_given_up(self, gangs: Iterable[GangId]) -> None:
@@ -167,15 +169,12 @@ class HeldAssignments:
         return [each for each in self._left[gang] if each.member.claims is not None]
 
     def _take_devices(self, gang: GangId, assignments: Sequence[_Assignment], statement: Statement) -> Places:
-        devices, taken = self._session.devices, list[tuple[NodeName, tuple[DeviceUse, ...]]]()
+        of, taken = self._session.gangs[gang], list[Places]()
         for number, each in enumerate(assignments):
-            of = self._session.gangs[gang]
             made = placeholder(of, f"held-{number}", each.member)
-            pod = devices.needs.with_claims(made, each.member.claims, of.queue)
-            for found in granted_to_lost(devices, [(each.node, (pod,))]):
-                taken.append((each.node, found.uses[pod.uid]))
-                statement.reserve_devices(by_place(taken[-1:], devices))
-        return by_place(taken, devices)
+            pod = with_claims(self._session, made, each.member.claims, of.queue)
+            taken.append(hold_for_lost(self._session, statement, [(each.node, (pod,))]))
+        return united(taken)
 
     def _changes(self, gangs: Iterable[GangId]) -> tuple[Usage, Mapping[Account, Resources]]:
         delta: dict[CapacityKey, int] = {}
@@ -201,8 +200,9 @@ class HeldAssignments:
         assignments: dict[NodeName, list[Pod]] = {}
         free: dict[NodeName, Resources] = {}
         budgets = _Budgets(self._session, demand.gang)
+        claims = claims_of_lost(self._session)
         for pod in _pods_of(demand):
-            is_claiming = self._session.devices.needs.claims_of_lost(pod) is not None
+            is_claiming = claims(pod) is not None
             assignment = self._pop(demand.gang.id, pod, is_claiming=is_claiming)
             if assignment is None or not fits(pod.shape.requests, assignment.member.shape.requests):
                 continue
@@ -224,9 +224,9 @@ class HeldAssignments:
 
     def _have_devices(self, node: NodeName, pods: Sequence[Pod]) -> bool:
         """Whether claims of all these placeholders can have devices on the node together."""
-        needs = self._session.devices.needs
-        claiming = [pod for pod in pods if needs.claims_of_lost(pod) is not None]
-        return self._session.devices.allocate([(node, claiming)]) is not None
+        claims = claims_of_lost(self._session)
+        claiming = [pod for pod in pods if claims(pod) is not None]
+        return claimed_devices(self._session).allocate([(node, claiming)]) is not None
 
     def _pop(self, gang: GangId, pod: Pod, *, is_claiming: bool | None = None) -> _Assignment | None:
         """Remove an assignment for this pod. `is_claiming`: one with devices for claims, or one without."""
@@ -261,7 +261,7 @@ def held_nodes(session: Session) -> dict[GangId, dict[NodeName, tuple[MemberCoun
     for hold in session.capacity_holds:
         nodes = found.setdefault(hold.gang.id, {})
         for node, pods in hold.assignments:
-            members = count_members(pods, session.devices.needs.claims_of_lost)
+            members = count_members(pods, claims_of_lost(session))
             nodes[node] = (*nodes.get(node, ()), *members)
     return found
 

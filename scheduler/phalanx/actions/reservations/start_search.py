@@ -24,7 +24,7 @@ from phalanx.actions.limits import (
 )
 from phalanx.actions.nodes.gang_constraints import constraints_of
 from phalanx.actions.problems.capacity_holders import charged, total_of
-from phalanx.actions.problems.device_choices import sharing_of
+from phalanx.actions.problems.device_choices import keeping_choice, sharing_of
 from phalanx.actions.problems.placer import Placer
 from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.actions.reservations.reservations import (
@@ -103,7 +103,7 @@ class StartSearch:
         if key in self._never:
             return None
         shares = sharing_of(self.session, demand)
-        with self.session.devices.shared.keeping_choice(shares.need) if shares else nullcontext():
+        with keeping_choice(self.session, shares) if shares else nullcontext():
             found = search.find(before.start if before is not None else None)
         if found is None:
             self._never.add(key)

@@ -10,10 +10,13 @@ from cyclopts import Parameter
 from phalanx.cli.verbs.formatting import age, folded, listed, names
 from phalanx.cli.verbs.options import TableOptions
 from phalanx.cli.verbs.printing import BAD, DIM, GOOD, WARN, Cell, Format, Line, Span, line
+from phalanx.cli.verbs.queues import no_queue
 from phalanx.cli.verbs.runner import Question, ask
 from phalanx.cli.verbs.seen import Seen
 from phalanx.cli.verbs.tables import Column, table
 from phalanx.cli.verbs.views.gangs import POD_GROUP, GangRow, NodeShare, State, gang_rows, seconds_since
+from phalanx.model.api.queues import Queue
+from phalanx.model.names import DEFAULT_QUEUE
 from phalanx.model.workloads.known import WORKLOADS
 
 GANG_KINDS = ("Pod", "PodGroup", "Queue", "Namespace", "PriorityClass")
@@ -65,6 +68,8 @@ def jobs(
     """
 
     def view(seen: Seen) -> tuple[GangRow, ...]:
+        if queue is not None and not _has_queue(seen, queue):
+            raise no_queue(queue, seen)
         found = tuple(
             row
             for row in gang_rows(seen)
@@ -83,6 +88,15 @@ def jobs(
         quiet=QUIET.union(SUSPENDED_KINDS),
     )
     return ask(options or TableOptions(), question)
+
+
+def _has_queue(seen: Seen, name: str) -> bool:
+    """Whether it exists, or is not known to be missing: queues of other projects count by their gangs."""
+    if name == DEFAULT_QUEUE or not seen.of(Queue):
+        return True
+    return any(each.metadata.name == name for each in seen.of(Queue)) or any(
+        row.queue == name for row in gang_rows(seen)
+    )
 
 
 STATE_STYLES = {

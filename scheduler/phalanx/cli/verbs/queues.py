@@ -11,6 +11,8 @@ from phalanx.cli.verbs.runner import NotFound, Question, ask
 from phalanx.cli.verbs.seen import Seen
 from phalanx.cli.verbs.tables import Column, table
 from phalanx.cli.verbs.views.queues import QueueRow, QueuesView, queues_view
+from phalanx.model.api.queues import Queue
+from phalanx.model.texts import did_you_mean
 
 
 def queues(
@@ -36,13 +38,19 @@ def queues(
     def view(seen: Seen) -> QueuesView:
         found = queues_view(seen, resource=resource, only=queue)
         if queue is not None and not found.queues:
-            raise NotFound(f"there is no queue {queue}")
+            raise no_queue(queue, seen)
         return found
 
     question = Question(
         name="queues", kinds=("Queue",), view=view, lines=queue_lines, needed=("Queue",), with_gangs=False
     )
     return ask(options or TableOptions(), question)
+
+
+def no_queue(name: str, seen: Seen) -> NotFound:
+    """The error, with the nearest name."""
+    near = did_you_mean(name, (each.metadata.name for each in seen.of(Queue)))
+    return NotFound(f"there is no queue {name}" + (f"; {near[:1].lower()}{near[1:].strip()}" if near else ""))
 
 
 _NARROW = 100

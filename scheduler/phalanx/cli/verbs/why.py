@@ -25,6 +25,7 @@ from phalanx.kube.errors import ApiError
 from phalanx.model.api.kinds import kind_of_workload
 from phalanx.model.api.pod_groups import CertificateStatus, StartStatus
 from phalanx.model.api.workloads import WorkloadObject
+from phalanx.model.texts import did_you_mean
 
 
 def why(target: str, /, *, options: ViewOptions | None = None) -> int:
@@ -59,7 +60,9 @@ def why(target: str, /, *, options: ViewOptions | None = None) -> int:
                 return view
         if found is None:
             place = f" in namespace {seen.namespace}" if seen.namespace else ""
-            raise NotFound(f"no gang of {target}{place}: it has no pods, or you may not read them")
+            near = did_you_mean(target.rpartition("/")[2], (entry.row.name for entry in entries))
+            hint = f"; {near[:1].lower()}{near[1:].strip()}" if near else ""
+            raise NotFound(f"no gang of {target}{place}: it has no pods, or you may not read them{hint}")
         return why_view(found, (entry.row for entry in entries), events)
 
     question = Question(

@@ -18,7 +18,8 @@ from phalanx.model.nodes import Node, NodeState
 from phalanx.model.resources import NONE, Resources, subtract, sum_of
 from phalanx.model.snapshot import Snapshot
 from phalanx.model.supplies.devices.pools import DeviceId
-from phalanx.model.supplies.devices.session.session_devices import SessionDevices
+from phalanx.model.supplies.devices.session.session_devices import SessionDevices, claimed_devices
+from phalanx.model.supplies.supply import SessionSupply
 
 
 class _Session(Protocol):
@@ -29,12 +30,16 @@ class _Session(Protocol):
     queues: QueueTree
 
     @property
-    def devices(self) -> SessionDevices: ...
+    def supplies(self) -> tuple[SessionSupply, ...]: ...
 
 
 class DeviceCapacity:
     def __init__(self, session: _Session) -> None:
         self._session = session
+
+    @cached_property
+    def _devices(self) -> SessionDevices:
+        return claimed_devices(self._session)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -43,7 +48,7 @@ class DeviceCapacity:
         devices = self._session.snapshot.devices
         if not devices.classes:
             return ()
-        names = {*self._session.devices.needs.charges.names, *devices.extended}
+        names = {*self._devices.needs.charges.names, *devices.extended}
         for queue in self._session.queues:
             names.update(queue.guarantee, *(flavor.guarantee for flavor in queue.flavors))
         return tuple(sorted(names))
@@ -55,22 +60,22 @@ class DeviceCapacity:
         queues; negative where nodes show more than there is. `open_nodes`: those of them in service."""
         if not self.names:
             return NONE
-        charged = self._session.devices.needs.charges.by_node
+        charged = self._devices.needs.charges.by_node
         nodes = [part[name].node for name in open_nodes]
-        more = sum_of((*self._session.devices.counts.on(nodes, self.names), self._of_several(part, nodes)))
+        more = sum_of((*self._devices.counts.on(nodes, self.names), self._of_several(part, nodes)))
         shown = ({name: node.allocatable[name] for name in node.from_devices} for node in nodes)
         used = (charged[name] for name in open_nodes if name in charged) if charged else ()
         return subtract(more, sum_of((*shown, *used)))
 
     def nodes_with(self, resource: str) -> Iterator[NodeState]:
         """The nodes that list the resource, or can use devices that count as it."""
-        session, states = self._session, self._session.nodes.values()
+        states = self._session.nodes.values()
         if resource not in self.names:
             yield from (state for state in states if state.node.allocatable.get(resource))
             return
-        counts = session.devices.counts.on((state.node for state in states), self.names)
+        counts = self._devices.counts.on((state.node for state in states), self.names)
         several = frozenset[NodeName]().union(
-            *(each.nodes for each in session.devices.counts.of_several(self.names) if resource in each.times)
+            *(each.nodes for each in self._devices.counts.of_several(self.names) if resource in each.times)
         )
         for state, found in zip(states, counts, strict=True):
             node = state.node
@@ -79,7 +84,7 @@ class DeviceCapacity:
 
     def _of_several(self, part: Mapping[NodeName, NodeState], open_nodes: Sequence[Node]) -> Resources:
         """The devices that several nodes can use, none of them outside the part."""
-        several = self._session.devices.counts.of_several(self.names)
+        several = self._devices.counts.of_several(self.names)
         held = self._held_beside(part, open_nodes) if several else Counter()
         total: Counter[str] = Counter()
         users: dict[str, frozenset[NodeName]] = {}
@@ -96,5 +101,5 @@ class DeviceCapacity:
     ) -> Counter[tuple[str, DeviceId]]:
         """How often pods of queues have a device on other nodes of the part, by the resource it counts as."""
         closed = part.keys() - {node.name for node in open_nodes}
-        charges = self._session.devices.needs.charges
+        charges = self._devices.needs.charges
         return Counter(charges.devices_of(closed)) if closed else Counter()

@@ -42,7 +42,7 @@ from phalanx.model.queues import Flavor, Queue, Selector
 from phalanx.model.reasons import Category, Objection, Reason
 from phalanx.model.resources import Resources, add, fits, scale, subtract, sum_of
 from phalanx.model.snapshot import Snapshot
-from phalanx.model.supplies.devices.session.session_devices import SessionDevices
+from phalanx.model.supplies.supply import SessionSupply
 
 
 class _Session(Protocol):
@@ -57,7 +57,7 @@ class _Session(Protocol):
     unseen: Mapping[QueueName, UnseenDemand]
 
     @property
-    def devices(self) -> SessionDevices: ...
+    def supplies(self) -> tuple[SessionSupply, ...]: ...
     @property
     def sums(self) -> RunningSums: ...
     @property

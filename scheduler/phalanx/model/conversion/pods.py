@@ -46,7 +46,7 @@ from phalanx.model.names import (
 )
 from phalanx.model.pods import Pod, PodClaim, PodPhase, Scheduled
 from phalanx.model.reasons import Objection, Reason
-from phalanx.model.supplies.devices.extended_resources import SPECIAL_CLAIM
+from phalanx.model.supplies.devices.extended_resources import EXTENDED_RESOURCE_CLAIM
 from phalanx.model.supplies.gpu_shares.read import read_device
 from phalanx.model.supplies.volumes.read import read_claims
 from phalanx.model.workloads.known import KNOWN, WorkloadKinds
@@ -296,4 +296,4 @@ def _of_extended_resources(written: core.Pod) -> tuple[PodClaim, ...]:
     status = written.status.extended_resource_claim_status
     if status is None or not written.spec.node_name or not status.resource_claim_name:
         return ()
-    return (PodClaim(SPECIAL_CLAIM, status.resource_claim_name, is_own=True, is_special=True),)
+    return (PodClaim(EXTENDED_RESOURCE_CLAIM, status.resource_claim_name, is_own=True, is_for_extended=True),)

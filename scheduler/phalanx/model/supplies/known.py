@@ -17,6 +17,7 @@ from phalanx.model.pods import Device, Pod, PodPhase, PodShape
 from phalanx.model.reasons import Objection
 from phalanx.model.resources import Resources, add, fits
 from phalanx.model.snapshot import Snapshot
+from phalanx.model.supplies.devices.supply import Devices
 from phalanx.model.supplies.disks import Disks
 from phalanx.model.supplies.gpu_shares.supply import GPU_SHARES
 from phalanx.model.supplies.numa.supply import NUMA_ZONES
@@ -29,7 +30,7 @@ ENTRY_POINT_GROUP: Final = "phalanx.supplies"
 
 _BUILT_IN: Final[tuple[Supply, ...]] = (
     *(GPU_SHARES, NUMA_ZONES),
-    *(Ports(), Disks(), ATTACH_LIMITS, VolumeAmounts()),
+    *(Ports(), Disks(), ATTACH_LIMITS, VolumeAmounts(), Devices()),
 )
 
 
@@ -64,8 +65,8 @@ def _by_request() -> Mapping[str, Supply]:
 
 def supply_of(resource: str) -> Supply | None:
     """The supply of a resource; None if nodes list it."""
-    name, bracket, _ = resource.partition("[")
-    return _by_prefix().get(name.partition(" ")[0]) if bracket else None
+    name = resource.partition("[")[0].partition(" ")[0]
+    return _by_prefix().get(name) if len(name) < len(resource) else None
 
 
 def writer_of(resource: str) -> Supply | None:
@@ -82,6 +83,13 @@ def opened(nodes: Sequence[Node]) -> tuple[OpenSupply, ...]:
     """The supplies of which some of these nodes have parts."""
     found = [supply.open(nodes) for supply in supplies().values()]
     return tuple([supply for supply in found if supply is not None])
+
+
+def completed(snapshot: Snapshot, decided: Decided) -> Snapshot:
+    """The snapshot with amounts of nodes that supplies tell."""
+    for supply in supplies_with("completed"):
+        snapshot = supply.completed(snapshot, decided)
+    return snapshot
 
 
 def joined(

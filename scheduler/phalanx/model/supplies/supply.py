@@ -13,15 +13,16 @@ What nodes have of some supplies follows from the whole snapshot and from the pl
 volumes that several nodes can mount. Such a supply joins the session (`SessionSupply`).
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import Final, Protocol
+from collections.abc import Callable, Collection, Container, Hashable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Final, Protocol, TypeVar
 
 from msgspec import Struct
 
 from phalanx.model.api import core
 from phalanx.model.decisions import Bind, Placement
 from phalanx.model.gangs import Gang
-from phalanx.model.names import NodeName, PodUid
+from phalanx.model.names import NodeName, PodUid, QueueName
 from phalanx.model.nodes import Node, NodeState
 from phalanx.model.pods import Assignments, Device, Pod, PodShape
 from phalanx.model.reasons import Objection, Reason
@@ -50,8 +51,29 @@ class SupplyLacking(Exception):
     """What the session knows of a supply does not suffice for the pods of a placement together."""
 
 
+class Write(Protocol):
+    """Changes what a session knows, so that a statement can undo it."""
+
+    def __call__(
+        self, table: dict[Any, Any], key: object, value: object, nodes: Collection[NodeName] = (), /
+    ) -> None:
+        """`nodes`: those that have other amounts then."""
+        ...
+
+
+K = TypeVar("K")
+
+
 class Decided(Protocol):
-    """The placements of a cycle so far."""
+    """The session that a supply joins, with its placements so far."""
+
+    def kept(self, kind: type[K]) -> K:
+        """What the supply keeps from session to session."""
+        ...
+
+    def pods_that_fit(self, pod: Pod, node: Node, besides: Resources) -> int:
+        """How many such pods the node may run beside these amounts, if only its amounts count."""
+        ...
 
     @property
     def placements(self) -> Sequence[Placement]: ...
@@ -155,6 +177,10 @@ class Supply:
         costs nothing."""
         return None
 
+    def completed(self, snapshot: Snapshot, decided: Decided) -> Snapshot:
+        """The snapshot with amounts of nodes that follow from what it knows of the supply."""
+        return snapshot
+
     def join(
         self, snapshot: Snapshot, nodes: Mapping[NodeName, NodeState], decided: Decided
     ) -> "SessionSupply | None":
@@ -213,6 +239,12 @@ class SessionSupply:
     reason: Reason
     """Why a gang waits for it."""
 
+    frees_amounts: bool = True
+    """Whether pods that end free the projected amounts that they use."""
+
+    counts_for_users: bool = True
+    """Whether amounts of it tell users what is missing."""
+
     next_step: str
     """What helps such a gang."""
 
@@ -232,7 +264,24 @@ class SessionSupply:
         """What nodes have now of what these pods need; None if they need nothing."""
         return None
 
-    def shared_amounts(self, shapes: Sequence[PodShape]) -> Sequence[SharedAmounts]:
+    def here(self, projection: Projection) -> Projection:
+        """The projection that another session made, with what this one has left."""
+        return projection
+
+    def key(self, gang: Gang, pods: Sequence[Pod]) -> Hashable:
+        """Equal while what nodes have for these pods of the gang follows in the same way."""
+        return ()
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether the projection is bounded for the present problem only."""
+        return False
+
+    def only_certain(self) -> AbstractContextManager[None]:
+        """Within this context, nodes have only what suffices for certain."""
+        return nullcontext()
+
+    def shared_amounts(self, pods: Sequence[Pod]) -> Sequence[SharedAmounts]:
         """What several nodes have together now of what these pods need."""
         return ()
 
@@ -243,6 +292,29 @@ class SessionSupply:
     def complete(self, binds: list[Bind], assignments: Assignments) -> list[Bind]:
         """The binds of these assignments with what the pods get. Raises SupplyLacking."""
         return binds
+
+    def take(self, binds: list[Bind], assignments: Assignments, write: Write) -> list[Bind]:
+        """The completed binds. What several cycles or statements share is changed by `write`."""
+        return self.complete(binds, assignments)
+
+    def hold(self, assignments: Assignments, write: Write) -> Mapping[PodUid, Any]:
+        """Takes something for members that do not exist yet, and returns what for which."""
+        return NO_PARTS
+
+    def release(self, assignments: Assignments, held: Mapping[PodUid, Any], write: Write) -> None:
+        """Releases what was held for such members."""
+
+    def give_up(self, binds: Sequence[Bind], write: Write) -> None:
+        """Takes back what pods got in this cycle: they wait again."""
+
+    def end(self, gone: Sequence[Pod], ended: Container[PodUid], write: Write) -> None:
+        """These pods are assumed to have ended, as `ended` ones were before."""
+
+    def charges_moved(
+        self, gone: Sequence[Pod], ended: Container[PodUid]
+    ) -> Iterable[tuple[QueueName, NodeName, Resources]]:
+        """What queues are charged instead when these pods have ended, by node."""
+        return ()
 
     def lacking(self, assignments: Assignments) -> str | None:
         """Why these pods cannot all get what they need; None if they can. Amounts are not always exact."""

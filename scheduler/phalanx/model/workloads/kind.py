@@ -137,7 +137,8 @@ class WorkloadKind(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Whether other versions of the API are another kind: two projects have one of this group and name."""
 
     roles: tuple[RolePaths, ...]
-    """The roles of the pods. One without a name is enough."""
+    """The roles of the pods. One without a name is enough. Without any, objects of the kind make other
+    workloads, whose gangs count: they are read only to suspend them."""
     role_label: str = ""
     """The label of a pod with the name of its role."""
 

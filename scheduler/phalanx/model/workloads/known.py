@@ -13,6 +13,7 @@ from phalanx.model.workloads.lws import LEADER_WORKER_SET
 from phalanx.model.workloads.mpi import MPI_JOB
 from phalanx.model.workloads.ray import RAY_CLUSTER, RAY_JOB
 from phalanx.model.workloads.spark import SPARK_APPLICATION
+from phalanx.model.workloads.trainer import TRAIN_JOB
 from phalanx.model.workloads.training_v1 import TRAINING_JOBS
 
 _KINDS: Final = (
@@ -27,6 +28,7 @@ _KINDS: Final = (
     DEPLOYMENT,
     REPLICA_SET,
     SPARK_APPLICATION,
+    TRAIN_JOB,
 )
 
 LABEL_OF_JOB: Final = "batch.kubernetes.io/controller-uid"
@@ -47,12 +49,24 @@ class WorkloadKinds(Struct, frozen=True):
     the training operator have two."""
     controller_labels: frozenset[str]
     """Labels that controllers set on the pods and Jobs that they make. A driver of Spark is no controller."""
+    above: Mapping[str, WorkloadKind] = {}
+    """Kinds without roles, by name: they make other workloads, and are read only to suspend them."""
 
     def of_owner(self, api_version: str, kind: str) -> str:
         """The name of the kind of an owner, as in owner references; empty for other kinds. Other versions of
         an API group are the same kind, unless they are one of their own."""
         group = api_version.rpartition("/")[0]
         return self.by_owner.get((api_version, kind)) or self.by_owner.get((group, kind), "")
+
+    def suspended_as(self, name: str) -> WorkloadKind | None:
+        """The kind of this name, which may be one that makes other workloads."""
+        return self.by_name.get(name) or self.above.get(name)
+
+    def above_owner(self, api_version: str, kind: str) -> str:
+        """The name of the kind of an owner of a workload; empty for other kinds."""
+        group = api_version.rpartition("/")[0]
+        above = (each.name for each in self.above.values() if (each.group, each.kind) == (group, kind))
+        return self.of_owner(api_version, kind) or next(above, "")
 
     def of_pod(self, api_version: str, kind: str, labels: Mapping[str, str]) -> str:
         """The same for the owner of a pod with these labels: some kinds count only for pods that opt in."""
@@ -63,7 +77,8 @@ class WorkloadKinds(Struct, frozen=True):
 
 def workload_kinds(more: Iterable[WorkloadKind] = ()) -> WorkloadKinds:
     """The kinds of this package and more of them."""
-    kinds = (*_KINDS, *more)
+    found = (*_KINDS, *more)
+    kinds = [kind for kind in found if kind.roles]
     owners = {
         (kind.api_version if kind.only_this_version else kind.group, kind.kind): kind.name for kind in kinds
     }
@@ -72,6 +87,7 @@ def workload_kinds(more: Iterable[WorkloadKind] = ()) -> WorkloadKinds:
         by_owner={("", "Pod"): POD, **owners},
         role_labels={kind.role_label: kind.role_of_label for kind in kinds if kind.role_label},
         controller_labels=frozenset((LABEL_OF_JOB, *_controller_labels(kinds))),
+        above={kind.name: kind for kind in found if not kind.roles},
     )
 
 

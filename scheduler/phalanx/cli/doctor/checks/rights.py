@@ -6,13 +6,12 @@ from typing import Any, Final
 from phalanx.cli.doctor.finding import Finding, Severity
 from phalanx.cli.doctor.installation import Installation, Right
 from phalanx.kube.workload_suspender import SUSPENSIONS_NAME
-from phalanx.model.workloads.known import WORKLOADS
-from phalanx.model.workloads.trainer import TRAIN_JOB
+from phalanx.model.workloads.known import KNOWN
 
 _ROLE: Final = "ClusterRole"
 
 _SUSPENDED: Final = frozenset(
-    (kind.group, kind.plural) for kind in (*WORKLOADS.values(), TRAIN_JOB) if kind.suspended
+    (kind.group, kind.plural) for kind in (*KNOWN.by_name.values(), *KNOWN.above.values()) if kind.suspended
 )
 _LOST: Final = " So evicted pods are deleted instead of suspending their workload, and may cost it retries."
 

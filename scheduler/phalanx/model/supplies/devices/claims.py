@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from phalanx.model.pods import Toleration
 from phalanx.model.supplies.devices.capacity import Amounts
-from phalanx.model.supplies.devices.extended_resources import SPECIAL_CLAIM, SpecialClaim
+from phalanx.model.supplies.devices.extended_resources import EXTENDED_RESOURCE_CLAIM, ExtendedResourceClaim
 from phalanx.model.supplies.devices.pools import Binding, DeviceId, DeviceTaint, NodeChoice, QualifiedName
 from phalanx.model.supplies.devices.uses import DeviceUse, share_of
 
@@ -132,7 +132,7 @@ class Claim(Struct, frozen=True, gc=False):
     pod for which it was made, if there is one. `unbound`: why allocated devices cannot be used yet.
     `has_failed`: they never can: a binding condition says so. `ready_by`: when they are given back if they
     are not ready (ms since the epoch); 0 if that is not known.
-    `is_special`: a scheduler made it for extended resources of its owner."""
+    `is_for_extended`: a scheduler made it for extended resources of its owner."""
 
     namespace: str
     name: str
@@ -145,7 +145,7 @@ class Claim(Struct, frozen=True, gc=False):
     unbound: str = ""
     has_failed: bool = False
     ready_by: int = 0
-    is_special: bool = False
+    is_for_extended: bool = False
 
     def __str__(self) -> str:
         return f"ResourceClaim {self.namespace}/{self.name}"
@@ -154,16 +154,16 @@ class Claim(Struct, frozen=True, gc=False):
 class ClaimGrant(Struct, frozen=True, gc=False):
     """A claim that a pod is to use. `allocation`: what was decided for it; None if it has an allocation.
 
-    `special`: a claim for extended resources of the pod, which does not exist yet. Its UID is then that of
-    `special_uid`. `is_special`: it exists, and is deleted when the pod does not get it.
+    `extended_claim`: a claim for extended resources of the pod, which does not exist yet. Its UID is then
+    that of `extended_claim_uid`. `is_for_extended`: it exists, and is deleted when the pod does not get it.
     """
 
     namespace: str
     name: str
     uid: str
     allocation: Allocation | None = None
-    special: SpecialClaim | None = None
-    is_special: bool = False
+    extended_claim: ExtendedResourceClaim | None = None
+    is_for_extended: bool = False
 
     @property
     def has_binding_conditions(self) -> bool:
@@ -190,9 +190,9 @@ class AwaitedClaim(Struct, frozen=True, gc=False):
         return f"ResourceClaim {self.namespace}/{self.name}: {self.why}"
 
 
-def special_uid(pod: str) -> str:
+def extended_claim_uid(pod: str) -> str:
     """In place of a UID: the claim for extended resources of this pod, which does not exist yet."""
-    return f"{SPECIAL_CLAIM} of {pod}"
+    return f"{EXTENDED_RESOURCE_CLAIM} of {pod}"
 
 
 DeviceClasses = Mapping[str, DeviceClass]

@@ -56,6 +56,11 @@ class ClusterDevices(Struct, frozen=True, gc=False):
     are_unallocated: bool = False
     """Whether claims are regarded as if they had no devices."""
 
+    @property
+    def are_known(self) -> bool:
+        """Whether pods have claims, or had some before."""
+        return self.are_claimed or bool(self.slices or self.classes or self.claims)
+
 
 NO_DEVICES: Final = ClusterDevices()
 _NONE: Final = frozenset[DeviceUse]()
@@ -144,7 +149,7 @@ class DeviceState:
             else NodePools(self.inventory)
         )
         self._claims = {(each.namespace, each.name): each for each in devices.claims}
-        self._special = {each.owner: each for each in devices.claims if each.is_special}
+        self._extended_claims = {each.owner: each for each in devices.claims if each.is_for_extended}
         in_use: dict[PoolId, set[DeviceUse]] = {}
         for each in distinct_uses(devices.claims):
             in_use.setdefault((each[0], each[1]), set()).add(each)
@@ -178,9 +183,9 @@ class DeviceState:
                 return False
         return True
 
-    def special(self, pod_uid: str) -> Claim | None:
+    def extended_claim(self, pod_uid: str) -> Claim | None:
         """The claim that a scheduler made for the extended resources of the pod."""
-        return self._special.get(pod_uid)
+        return self._extended_claims.get(pod_uid)
 
     def offered(self, node: Node) -> dict[str, int]:
         """The extended resources that a node does not offer itself, each with the number of devices of its

@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 CLASS_PREFIX: Final = "deviceclass.resource.kubernetes.io/"
 """The prefix of the name that each class has as an extended resource, beside the one that it may state."""
 
-SPECIAL_CLAIM: Final = "<extended-resources>"
+EXTENDED_RESOURCE_CLAIM: Final = "<extended-resources>"
 """In place of the name in `spec.resourceClaims` and of the UID of a claim that does not exist yet."""
 
 ANNOTATION: Final = "resource.kubernetes.io/extended-resource-claim"
@@ -73,7 +73,7 @@ class RequestMapping(Struct, frozen=True, gc=False):
     request: str
 
 
-class SpecialClaim(Struct, frozen=True, gc=False):
+class ExtendedResourceClaim(Struct, frozen=True, gc=False):
     """A claim that the scheduler makes for a pod: its requests, and who uses them."""
 
     requests: tuple[DeviceRequest, ...]
@@ -86,7 +86,7 @@ def is_extended(name: str) -> bool:
     return name.startswith(CLASS_PREFIX) or not (is_native or name.startswith("requests."))
 
 
-def special_name(pod: str, uid: str) -> str:
+def extended_claim_name(pod: str, uid: str) -> str:
     """The name of the claim of a pod, which no other pod has.
 
     It is as the API server would generate it, but a write that may have been applied can be repeated.
@@ -100,9 +100,9 @@ def name_prefix(pod: str) -> str:
     return f"{pod}-extended-resources-"
 
 
-def special_claim(
+def extended_resource_claim(
     asked: ExtendedRequests, resources: Collection[str], classes: Mapping[str, str]
-) -> SpecialClaim:
+) -> ExtendedResourceClaim:
     """The claim for these resources of a pod. `classes`: the names of their classes."""
     requests: list[DeviceRequest] = []
     mappings: list[RequestMapping] = []
@@ -115,7 +115,7 @@ def special_claim(
         more, users = _for_init_containers([each for each in own if each.ends_first], kept, classes[resource])
         requests += more
         mappings += users
-    return SpecialClaim(tuple(sorted(requests, key=lambda each: each.name)), tuple(mappings))
+    return ExtendedResourceClaim(tuple(sorted(requests, key=lambda each: each.name)), tuple(mappings))
 
 
 def _for_init_containers(

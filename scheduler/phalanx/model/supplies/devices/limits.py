@@ -63,3 +63,7 @@ CEL_EXPRESSIONS_MAX: Final = 4096
 
 CEL_RESULTS_MAX: Final = 1 << 18
 """Results of expressions that are kept: about 200 bytes each."""
+
+DEVICE_BIND_TIMEOUT_S: Final = 600.0
+"""Seconds in which the binding conditions of all devices of a placement must be true, as in kube-scheduler
+(bindingTimeout)."""

@@ -31,7 +31,7 @@ def resolve(
     found: dict[str, Claim] = {}
     for index, each in enumerate(claims):
         claim = find(namespace, each.claim) if each.claim else None
-        if each.is_needless or (each.is_special and claim is None):
+        if each.is_needless or (each.is_for_extended and claim is None):
             continue
         problem = _problem(each, claim, pod_uid)
         if problem:

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 from typing import Final, TypeVar
 
-from phalanx.limits import DEVICE_BIND_TIMEOUT_S
 from phalanx.model.api import core
 from phalanx.model.api.values import seconds
 from phalanx.model.conversion.selectors import read_selector
@@ -24,7 +23,7 @@ from phalanx.model.supplies.devices.claims import (
     Selector,
 )
 from phalanx.model.supplies.devices.extended_resources import ANNOTATION
-from phalanx.model.supplies.devices.limits import CLAIM_DEVICES_MAX
+from phalanx.model.supplies.devices.limits import CLAIM_DEVICES_MAX, DEVICE_BIND_TIMEOUT_S
 from phalanx.model.supplies.devices.pools import (
     Attribute,
     Binding,
@@ -187,7 +186,7 @@ def read_resource_claim(written: devices.ResourceClaim) -> Claim:
         ready_by=read_ready_by(written.status) if unbound else 0,
         reserved_for=tuple(each.uid for each in written.status.reserved_for),
         owner=next((each.uid for each in meta.owner_references if each.controller), ""),
-        is_special=meta.annotations.get(ANNOTATION) == "true",
+        is_for_extended=meta.annotations.get(ANNOTATION) == "true",
         deleting=meta.deletion_timestamp is not None,
     )
 
@@ -364,7 +363,7 @@ def read_consumable(
     written: devices.SliceDevice, driver: str, path: str, wrong: list[str]
 ) -> tuple[Consumable, ...]:
     """What allocations consume of the device; nothing where it follows from the capacity that is read."""
-    if not written.capacity or not (written.allow_multiple_allocations or _is_special(written, driver)):
+    if not written.capacity or not (written.allow_multiple_allocations or _is_for_extended(written, driver)):
         return ()
     return tuple(
         Consumable(
@@ -376,7 +375,7 @@ def read_consumable(
     )
 
 
-def _is_special(written: devices.SliceDevice, driver: str) -> bool:
+def _is_for_extended(written: devices.SliceDevice, driver: str) -> bool:
     """Whether names, policies or amounts are those that a driver need not write for whole devices."""
     return any(
         name.startswith(f"{driver}/") or each.request_policy is not None or str(each.value).startswith("-")

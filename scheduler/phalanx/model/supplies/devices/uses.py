@@ -15,6 +15,8 @@ DeviceUse = tuple[str, ...]
 """A device that is used up: its ID. A share: the ID of the device, that of the share, and then in turn the
 name and the amount of each capacity that it consumes. Plain texts, so that a recording has them."""
 
+NONE_TAKEN: Final = frozenset[DeviceUse]()
+
 _ID_LENGTH: Final = 3
 _UUID_BYTES: Final = 16
 

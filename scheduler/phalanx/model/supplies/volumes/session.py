@@ -80,10 +80,10 @@ class OpenVolumes(SessionSupply):
         sets = _sets_of(shapes)
         return VolumeProjection(self, sets) if sets else None
 
-    def shared_amounts(self, shapes: Sequence[PodShape]) -> list[SharedAmounts]:
+    def shared_amounts(self, pods: Sequence[Pod]) -> list[SharedAmounts]:
         """What several nodes have of these resources together."""
         found: list[SharedAmounts] = []
-        for name, kinds in _sets_of(shapes).items():
+        for name, kinds in _sets_of(pod.shape for pod in pods).items():
             found += self._space_budgets(name) if is_space(name) else self._volume_budgets(name, kinds)
         return found
 

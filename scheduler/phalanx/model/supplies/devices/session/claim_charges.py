@@ -178,7 +178,7 @@ class ClaimCharges:
                     yield from _devices_as((name for name, _ in each.amounts), claim)
                 if pod.extended is not None:
                     names = (*pod.extended.resources, *own_charges(pod))
-                    yield from _devices_as(names, self._state.special(pod.uid))
+                    yield from _devices_as(names, self._state.extended_claim(pod.uid))
 
 
 def _devices_as(names: Iterable[str], claim: Claim | None) -> Iterator[tuple[str, DeviceId]]:

@@ -64,7 +64,7 @@ def claims_of_next(
     """
     entries = [each for each in pod.device_claims if not each.is_needless]
     found = state.claims_of(entries, namespace=pod.namespace, pod_uid=pod.uid)
-    if isinstance(found, Unresolved) or any(each.is_special for each in entries):
+    if isinstance(found, Unresolved) or any(each.is_for_extended for each in entries):
         return None
     claims = {claim.name: claim for claim in found}
     renewed = {each.claim: _is_renewed(each, claims[each.claim], pod, gang, users) for each in entries}

@@ -19,7 +19,7 @@ from phalanx.model.supplies.devices.claims import (
     uses_of,
 )
 from phalanx.model.supplies.devices.cluster import DeviceState, grants
-from phalanx.model.supplies.devices.extended_resources import SpecialClaim
+from phalanx.model.supplies.devices.extended_resources import ExtendedResourceClaim
 from phalanx.model.supplies.devices.limits import CLAIM_SEARCH_DEVICES_MAX
 from phalanx.model.supplies.devices.session.needs import Need
 from phalanx.model.supplies.devices.session.shared_choices import devices_of
@@ -36,7 +36,7 @@ class ClaimingPods(Struct, frozen=True):
     node: Node
     pods: tuple[Pod, ...]
     needs: tuple[Need, ...]
-    special: Mapping[PodUid, SpecialClaim | None]
+    extended_claim: Mapping[PodUid, ExtendedResourceClaim | None]
     claims: tuple[tuple[Claim, ...], ...]
 
     @property
@@ -74,7 +74,7 @@ def in_order(
     claims: Sequence[Claim],
     own: Sequence[ClaimGrant],
     shared: Mapping[str, Allocation],
-    special: SpecialClaim | None,
+    extended_claim: ExtendedResourceClaim | None,
 ) -> tuple[ClaimGrant, ...]:
     """The grants of these claims of a pod, which are all that it names; then the one for its extended
     resources. Claims of a placeholder have no names."""
@@ -87,7 +87,7 @@ def in_order(
     ]
     named_uids = {claim.uid for claim in claims}
     made = next((each for each in own if each.uid not in named_uids), None)
-    return (*named, replace(made, special=special)) if made is not None else tuple(named)
+    return (*named, replace(made, extended_claim=extended_claim)) if made is not None else tuple(named)
 
 
 def devices_granted(granted: Granted) -> frozenset[DeviceUse]:
@@ -101,18 +101,6 @@ def depends_on_others(spec: ClaimSpec) -> bool:
 
 Places = dict[NodeName, frozenset[DeviceUse]]
 """Devices by node; those that several nodes can use are under EVERYWHERE."""
-
-
-class DeviceChanges:
-    """What a cycle has changed so far. Devices that several nodes can use are under EVERYWHERE."""
-
-    def __init__(self) -> None:
-        self.taken: dict[NodeName, frozenset[DeviceUse]] = {}
-        """By node, the devices that claims got."""
-        self.freed: dict[NodeName, frozenset[DeviceUse]] = {}
-        """By node, the devices of pods that are assumed to have ended."""
-        self.shared: dict[str, Allocation] = {}
-        """By UID of the claim, what claims got that several pods use."""
 
 
 class Granting(Struct, frozen=True):

@@ -43,11 +43,6 @@ class ClaimsOfMembers:
             self._kept.keep(gang, (self._extended, found))
         return found
 
-    def count(self, members: Collection[Pod]) -> tuple[MemberCount, ...]:
-        """These members by kind and claims."""
-        claims = self.of(members)
-        return count_members(members, lambda pod: claims.get(pod.uid))
-
     def deprived(self, gang: Gang) -> frozenset[PodUid]:
         """Members with a node whose own claims have no devices any more: they have ended, and the API has not
         shown that yet. Claims and pods are watched separately."""
@@ -75,7 +70,7 @@ class ClaimsOfMembers:
         return found
 
     def _of_one(self, pod: Pod) -> MemberClaims | None:
-        entries = [each for each in pod.device_claims if not each.is_needless and not each.is_special]
+        entries = [each for each in pod.device_claims if not each.is_needless and not each.is_for_extended]
         own = []
         for each in entries:
             if each.is_own or not each.claim:

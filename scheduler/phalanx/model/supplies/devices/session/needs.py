@@ -331,9 +331,9 @@ class DeviceNeeds:
             if found is not None:
                 text = f"spec.resourceClaims[{names.index(claim.name)}]: {claim}: {found.message}"
                 return Need(objection=replace(found, message=text))
-        is_special = any(each.is_special for each in pod.device_claims)
-        if is_special and self._state.special(pod.uid) is not None:
-            return Need(objection=_not_ready(f"{self._state.special(pod.uid)}: {_EARLIER}"))
+        is_for_extended = any(each.is_for_extended for each in pod.device_claims)
+        if is_for_extended and self._state.extended_claim(pod.uid) is not None:
+            return Need(objection=_not_ready(f"{self._state.extended_claim(pod.uid)}: {_EARLIER}"))
         others = [claim for claim in claims if claim.name not in own]
         fixed = [
             each
@@ -348,7 +348,7 @@ class DeviceNeeds:
             renewed=tuple(key for key in keys if key[1] in next_ones),
             allowed=_in_one_order(each.allocation.nodes for each in fixed if each.allocation is not None),
             charged=self.charges.of_allocated(fixed),
-            extended=pod.extended if is_special else None,
+            extended=pod.extended if is_for_extended else None,
         )
 
     def _claim_objection(self, claim: Claim, *, is_own: bool) -> Objection | None:

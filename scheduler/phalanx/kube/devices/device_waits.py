@@ -15,7 +15,7 @@ from msgspec import Struct
 from phalanx.clock import Clock
 from phalanx.kube.bind_jobs import GangJob
 from phalanx.kube.binding import BinderCallbacks
-from phalanx.limits import CLAIM_CHECK_PERIOD_S, DEVICE_BIND_TIMEOUT_S
+from phalanx.limits import CLAIM_CHECK_PERIOD_S
 from phalanx.model.api.core import Pod
 from phalanx.model.api.kinds import kind_name
 from phalanx.model.api.meta import KubeObject
@@ -23,6 +23,7 @@ from phalanx.model.decisions import Bind
 from phalanx.model.events import ApiEvent, Applied, Deleted
 from phalanx.model.supplies.devices.api import ResourceClaim, ResourceSlice
 from phalanx.model.supplies.devices.claims import AwaitedClaim
+from phalanx.model.supplies.devices.limits import DEVICE_BIND_TIMEOUT_S
 
 _CLAIM: Final = "ResourceClaim"
 _SLICE: Final = "ResourceSlice"

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from phalanx.cache.device_users import ClaimUsers, PublishedDevices
+from phalanx.cache.devices.users import ClaimUsers, PublishedDevices
 from phalanx.cache.table import Key
 from phalanx.model import named_parts
 from phalanx.model.nodes import Node

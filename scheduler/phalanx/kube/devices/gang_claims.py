@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Sequence
 
-from phalanx.kube.claim_documents import ClaimLost
-from phalanx.kube.claim_writer import ClaimWriter
+from phalanx.kube.devices.claim_documents import ClaimLost
+from phalanx.kube.devices.claim_writer import ClaimWriter
 from phalanx.kube.flow_control import RateLimiter
 from phalanx.model.decisions import Bind, GiveBack, Placement
 from phalanx.model.names import PodUid

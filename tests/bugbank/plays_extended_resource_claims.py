@@ -3,7 +3,7 @@
 from phalanx.model.supplies.devices.extended_resources import (
     ContainerRequest,
     ExtendedRequests,
-    special_claim,
+    extended_resource_claim,
 )
 from phalanx_simulator.embedded.manifests import pod, pod_group
 from phalanx_simulator.embedded.store import Key, Object
@@ -26,7 +26,7 @@ def begin(stage: Stage, name: str, size: int) -> None:
     stage.create(pod_group(name, min_member=size), *pods)
 
 
-def special_claims(driver: Driver) -> list[Object]:
+def extended_resource_claims(driver: Driver) -> list[Object]:
     return [each for each in driver.claims() if each["metadata"]["name"] != "shared"]
 
 
@@ -39,7 +39,7 @@ def claims_end_with_their_pods() -> str | None:
         stage.must(len(driver.allocated()) == 4, "each pod has a device")
         for one in stage.pods("train"):
             stage.delete("pods", one["metadata"]["name"], grace_s=0)
-        await stage.until(lambda: not special_claims(driver), "its claims are deleted", within_s=30)
+        await stage.until(lambda: not extended_resource_claims(driver), "its claims are deleted", within_s=30)
 
     return played(play)
 
@@ -67,6 +67,6 @@ def init_containers_use_devices_one_after_the_other() -> str | None:
             for index, (name, count) in enumerate(counts.items())
         )
     )
-    claim = special_claim(asked, (GPU,), {GPU: "gpu"})
+    claim = extended_resource_claim(asked, (GPU,), {GPU: "gpu"})
     together = sum(each.count for each in claim.requests)
     return None if together == 3 else f"{together} devices are requested, and three are used at most"

@@ -83,9 +83,9 @@ def release(claim: Document, grant: ClaimGrant, *, uid: str) -> Document | None:
     return written
 
 
-def special_document(grant: ClaimGrant, *, pod: str, uid: str) -> Document:
+def extended_claim_document(grant: ClaimGrant, *, pod: str, uid: str) -> Document:
     """The claim for the extended resources of a pod, as kube-scheduler makes it."""
-    requests = grant.special.requests if grant.special is not None else ()
+    requests = grant.extended_claim.requests if grant.extended_claim is not None else ()
     owner = {"apiVersion": "v1", "kind": "Pod", "name": pod, "uid": uid, "controller": True}
     return {
         "metadata": {
@@ -112,7 +112,7 @@ def special_document(grant: ClaimGrant, *, pod: str, uid: str) -> Document:
     }
 
 
-def is_special_of(claim: Document, uid: str) -> bool:
+def is_extended_claim_of(claim: Document, uid: str) -> bool:
     """Whether the claim was made for extended resources of this pod."""
     meta = claim["metadata"]
     owners = [each.get("uid") for each in meta.get("ownerReferences", ()) if each.get("controller")]
@@ -128,11 +128,11 @@ def _asked(claim: Document) -> set[tuple[str, str, int]]:
     return {(name, each.get("deviceClassName", ""), each.get("count", 1)) for name, each in _requests(claim)}
 
 
-def special_status(grant: ClaimGrant, *, uid: str) -> Document:
+def extended_claim_status(grant: ClaimGrant, *, uid: str) -> Document:
     """The change of a pod that says which devices each container has for its extended resources."""
     mappings = [
         {"containerName": each.container, "resourceName": each.resource, "requestName": each.request}
-        for each in (grant.special.mappings if grant.special is not None else ())
+        for each in (grant.extended_claim.mappings if grant.extended_claim is not None else ())
     ]
     found = {"resourceClaimName": grant.name, "requestMappings": mappings}
     return {"metadata": {"uid": uid}, "status": {"extendedResourceClaimStatus": found}}

@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from phalanx.kube.binding import BindRefused, Bound
-from phalanx.kube.claim_documents import FINALIZER, ClaimLost
+from phalanx.kube.devices.claim_documents import FINALIZER, ClaimLost
 from phalanx.kube.errors import Conflict
 from phalanx.model.decisions import Bind
 from phalanx.model.names import NodeName, PodUid
-from phalanx.model.supplies.devices.claims import AllocatedDevice, Allocation, ClaimGrant, special_uid
+from phalanx.model.supplies.devices.claims import AllocatedDevice, Allocation, ClaimGrant, extended_claim_uid
 from phalanx.model.supplies.devices.extended_resources import (
     ContainerRequest,
     ExtendedRequests,
-    special_claim,
-    special_name,
+    extended_claim_name,
+    extended_resource_claim,
 )
 from phalanx_controlplane.controlplane import ControlPlane
 
@@ -41,9 +41,11 @@ def kubeconfig(control_plane: ControlPlane) -> Path:
 
 def grant_of(world: World, pod: str, *, gpus: tuple[str, ...] = ("gpu-0", "gpu-1")) -> ClaimGrant:
     devices = tuple(AllocatedDevice("container-0-request-1", (DRIVER, "n1", each)) for each in gpus)
-    special = special_claim(ASKED, (GPU,), {GPU: CLASS})
-    name = special_name(pod, world.namespace)
-    return ClaimGrant(world.namespace, name, special_uid(pod), Allocation(devices, HERE), special)
+    extended_claim = extended_resource_claim(ASKED, (GPU,), {GPU: CLASS})
+    name = extended_claim_name(pod, world.namespace)
+    return ClaimGrant(
+        world.namespace, name, extended_claim_uid(pod), Allocation(devices, HERE), extended_claim
+    )
 
 
 async def requesting_pod(world: World, name: str) -> Bind:

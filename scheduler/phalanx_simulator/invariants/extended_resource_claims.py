@@ -11,7 +11,7 @@ from typing import Final
 from phalanx.model.decisions import CycleResult
 from phalanx.model.snapshot import Snapshot
 
-from phalanx_simulator.embedded.pod_claims import is_special
+from phalanx_simulator.embedded.pod_claims import is_for_extended
 from phalanx_simulator.embedded.store import Change, ChangeType, Key, Object
 from phalanx_simulator.invariants.bounds import RESERVED_S
 from phalanx_simulator.invariants.calls import Call, Stage
@@ -34,7 +34,7 @@ Wanted = Mapping[tuple[str, str], int]
 """The devices that a pod needs, by container and extended resource."""
 
 
-class SpecialClaimsFollowPods(Check):
+class ExtendedResourceClaimsFollowPods(Check):
     """S29: a pod has the devices for its extended resources, and such a claim exists only with its pod.
 
     At the bind, and at rest while it runs, the status of the pod names a claim that it owns, and says for
@@ -58,7 +58,7 @@ class SpecialClaimsFollowPods(Check):
 
     def on_change(self, change: Change) -> None:
         claim = change.entry.data
-        if change.entry.key.resource != DEVICE_CLAIMS or not is_special(claim):
+        if change.entry.key.resource != DEVICE_CLAIMS or not is_for_extended(claim):
             return
         uid, owner = claim["metadata"]["uid"], owner_of(claim)
         if not owner:
@@ -95,7 +95,7 @@ class SpecialClaimsFollowPods(Check):
         claim = found(self.context.store, Key(DEVICE_CLAIMS, namespace, status["resourceClaimName"]))
         if claim is None:
             return f"the claim {status['resourceClaimName']} of its status does not exist"
-        if not is_special(claim) or owner_of(claim) != pod["metadata"]["uid"]:
+        if not is_for_extended(claim) or owner_of(claim) != pod["metadata"]["uid"]:
             return f"the claim {status['resourceClaimName']} of its status is not its own"
         return _devices_problem(claim, list(status.get("requestMappings") or ()), wanted)
 
@@ -108,7 +108,11 @@ class SpecialClaimsFollowPods(Check):
         preparing = self._preparations.gangs(entries, self.now)
         for entry in entries:
             pod = self.truth.pods.get(owner_of(entry.data))
-            if not is_special(entry.data) or _is_in_use(pod) or (pod is not None and pod.gang in preparing):
+            if (
+                not is_for_extended(entry.data)
+                or _is_in_use(pod)
+                or (pod is not None and pod.gang in preparing)
+            ):
                 continue
             uid = entry.data["metadata"]["uid"]
             since = self._useless[uid] = before.get(uid, self.now)
@@ -120,7 +124,7 @@ class SpecialClaimsFollowPods(Check):
     def at_rest(self) -> None:
         for entry in self.context.store.entries(DEVICE_CLAIMS):
             pod = self.truth.pods.get(owner_of(entry.data))
-            if is_special(entry.data) and (pod is None or pod.is_finished):
+            if is_for_extended(entry.data) and (pod is None or pod.is_finished):
                 self.violated(entry.key.path, f"is left although {_state_of(pod)}")
         for pod in self.truth.pods.values():
             if pod.is_ours and pod.holds_node and not pod.is_deleting:

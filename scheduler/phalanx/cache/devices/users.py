@@ -7,7 +7,7 @@ of claims.
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from phalanx.cache.leftover_claims import holders
+from phalanx.cache.devices.leftover_claims import holders
 from phalanx.cache.table import Key
 from phalanx.model.supplies.devices.claims import Claim, devices_in_use
 from phalanx.model.supplies.devices.pools import Device, DeviceId, PoolId, Slice, TaintRule, with_taints

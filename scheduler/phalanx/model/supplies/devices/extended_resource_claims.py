@@ -6,9 +6,9 @@ from phalanx.model.nodes import Node
 from phalanx.model.supplies.devices.claims import ClaimSpec, DeviceClass, Request
 from phalanx.model.supplies.devices.extended_resources import (
     ExtendedRequests,
-    SpecialClaim,
+    ExtendedResourceClaim,
     class_of_resources,
-    special_claim,
+    extended_resource_claim,
 )
 
 
@@ -17,16 +17,16 @@ def extended_resources(classes: Mapping[str, DeviceClass]) -> dict[str, str]:
     return class_of_resources((each.name, each.extended_resource, each.created) for each in classes.values())
 
 
-def claim_on(asked: ExtendedRequests, node: Node, classes: Mapping[str, str]) -> SpecialClaim | None:
+def claim_on(asked: ExtendedRequests, node: Node, classes: Mapping[str, str]) -> ExtendedResourceClaim | None:
     """The claim that a pod needs on the node; None if the node offers all of these resources itself.
 
     `classes`: by resource. One that has no class is requested of the node.
     """
     missing = [each for each in asked.resources if each in classes and not node.lists(each)]
-    return special_claim(asked, missing, classes) if missing else None
+    return extended_resource_claim(asked, missing, classes) if missing else None
 
 
-def spec_of(claim: SpecialClaim) -> ClaimSpec:
+def spec_of(claim: ExtendedResourceClaim) -> ClaimSpec:
     """What the claim asks for."""
     return ClaimSpec(
         requests=tuple(

@@ -11,20 +11,20 @@ import msgspec
 from msgspec.structs import replace
 
 from phalanx.kube.api_fields import format_time
-from phalanx.kube.claim_documents import (
+from phalanx.kube.client import Patch
+from phalanx.kube.decode import decoder_of
+from phalanx.kube.devices.claim_documents import (
     FINALIZER,
     ClaimLost,
     Document,
-    is_special_of,
+    extended_claim_document,
+    extended_claim_status,
+    is_extended_claim_of,
     needed_classes,
     release,
     reservation,
     same_requests,
-    special_document,
-    special_status,
 )
-from phalanx.kube.client import Patch
-from phalanx.kube.decode import decoder_of
 from phalanx.kube.errors import Conflict, Invalid, NotFound
 from phalanx.kube.writing import WriteContext
 from phalanx.model.api.kinds import KINDS
@@ -55,14 +55,14 @@ class ClaimWriter:
         A claim for extended resources is created before, and named in the status of its pod afterwards.
         Raises ClaimLost if that cannot succeed; other errors may pass, Conflict among them.
         """
-        if grant.special is None:
+        if grant.extended_claim is None:
             await self._allocate(grant, binds)
             return
         (bind,) = binds
         grant = await self._create(grant, bind)
         await self._allocate(grant, binds)
         path = KINDS["Pod"].path(namespace=bind.namespace, name=bind.name, subresource="status")
-        body = _encode(special_status(grant, uid=bind.pod))
+        body = _encode(extended_claim_status(grant, uid=bind.pod))
         try:
             await self._client.patch(path, body, how=Patch.MERGE, timeout=self._context.timeout())
         except (Invalid, NotFound) as error:
@@ -70,14 +70,14 @@ class ClaimWriter:
 
     async def _create(self, grant: ClaimGrant, bind: Bind) -> ClaimGrant:
         """Create the claim for the extended resources of a pod, or find it; the grant with its UID."""
-        document = special_document(grant, pod=bind.name, uid=bind.pod)
+        document = extended_claim_document(grant, pod=bind.name, uid=bind.pod)
         path = KINDS["ResourceClaim"].path(namespace=grant.namespace)
         try:
             body = await self._client.create(path, _encode(document), timeout=self._context.timeout())
             claim = self._seen(_decode(body))
         except Conflict:
             claim = await self._read(grant)
-            if not is_special_of(claim, bind.pod) or not same_requests(claim, document):
+            if not is_extended_claim_of(claim, bind.pod) or not same_requests(claim, document):
                 raise ClaimLost(f"{grant} exists already, for something else") from None
         except (Invalid, NotFound) as error:
             raise ClaimLost(f"{grant}: {error.message}") from None
@@ -118,7 +118,7 @@ class ClaimWriter:
         """
         try:
             claim = await self._read(grant)
-            if grant.special is not None or grant.is_special:
+            if grant.extended_claim is not None or grant.is_for_extended:
                 await self._delete(grant, claim, pod)
                 return
             status = release(claim, grant, uid=pod)
@@ -133,7 +133,7 @@ class ClaimWriter:
             return
 
     async def _delete(self, grant: ClaimGrant, claim: Document, pod: PodUid) -> None:
-        if not is_special_of(claim, pod):
+        if not is_extended_claim_of(claim, pod):
             return
         if finalizers := claim["metadata"].get("finalizers"):
             rest = [each for each in finalizers if each != FINALIZER]

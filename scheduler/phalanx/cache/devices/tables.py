@@ -10,14 +10,15 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from phalanx.cache.claiming_pods import ClaimingPods
-from phalanx.cache.device_charges import DeviceCharges
-from phalanx.cache.device_users import ClaimUsers, PublishedDevices, frees
-from phalanx.cache.events import ChangeLog
-from phalanx.cache.extended_use import ExtendedUse
-from phalanx.cache.grant_check import GrantCheck
-from phalanx.cache.leftover_claims import holders, is_unready, leftover_claims
-from phalanx.cache.special_claims import SpecialClaims
+from phalanx.cache.devices.charges import DeviceCharges
+from phalanx.cache.devices.claiming_pods import ClaimingPods
+from phalanx.cache.devices.extended_resource_claims import ExtendedResourceClaims
+from phalanx.cache.devices.extended_use import ExtendedUse
+from phalanx.cache.devices.grant_check import GrantCheck
+from phalanx.cache.devices.leftover_claims import holders, is_unready, leftover_claims
+from phalanx.cache.devices.users import ClaimUsers, PublishedDevices, frees
+from phalanx.cache.events import Assumed, ChangeLog
+from phalanx.cache.supply_tables import SupplyTables
 from phalanx.cache.table import Key, ObjectStore, Table, VersionedTable
 from phalanx.model.api.kinds import DEVICE_KINDS
 from phalanx.model.decisions import GiveBack
@@ -43,7 +44,7 @@ class _Assumed(Struct, frozen=True):
     pods: tuple[PodUid, ...]
 
 
-class DeviceTables:
+class DeviceTables(SupplyTables):
     """The kinds that describe devices, and the allocations that the API does not show yet."""
 
     def __init__(
@@ -74,7 +75,7 @@ class DeviceTables:
         self._pod, self._pod_has_changed = pod, changed
         self._pods = ClaimingPods(scheduler_name=scheduler_name)
         self._extended = ExtendedUse(scheduler_name=scheduler_name)
-        self._special = SpecialClaims()
+        self._extended_claims = ExtendedResourceClaims()
         self._shown: dict[Key, Claim] = {}
         """The claims, with what is assumed for them."""
         self._charges = DeviceCharges(
@@ -147,8 +148,8 @@ class DeviceTables:
         return pod if charges == pod.charges else structs.replace(pod, charges=charges)
 
     def _claim_of(self, pod: Pod, entry: PodClaim) -> Claim | None:
-        if entry.is_special and not entry.claim:
-            return self._shown.get(self._special.real_of(pod.uid))
+        if entry.is_for_extended and not entry.claim:
+            return self._shown.get(self._extended_claims.real_of(pod.uid))
         return self._shown.get((pod.namespace, entry.claim))
 
     def leftover(self, now: int) -> tuple[GiveBack, ...]:
@@ -166,11 +167,11 @@ class DeviceTables:
     def conflict(self, pod: Pod, node: Node) -> str:
         """Why the pod must not be bound to the node with what was decided for its claims; empty if nothing
         forbids it."""
-        grants = self._grants.get(pod.uid)
+        grants = self._grants.get(pod.uid) if _may_be_charged(pod) else None
         if grants is None:
             return ""
         return self._check.conflict(
-            [self._special.as_shown(pod.uid, each, self._shown) for each in grants], node
+            [self._extended_claims.as_shown(pod.uid, each, self._shown) for each in grants], node
         )
 
     def awaited(self, pod: PodUid) -> tuple[AwaitedClaim, ...]:
@@ -180,13 +181,23 @@ class DeviceTables:
 
     def _real(self, pod: PodUid, grant: ClaimGrant) -> Claim | None:
         """The claim of a grant as the API shows it."""
-        key = (grant.namespace, grant.name) if grant.special is None else self._special.real_of(pod)
+        key = (
+            (grant.namespace, grant.name)
+            if grant.extended_claim is None
+            else self._extended_claims.real_of(pod)
+        )
         return self.claims.get(key)
+
+    def not_ready(self, pod: PodUid) -> str:
+        """The first claim whose devices are not ready."""
+        return next(map(str, self.awaited(pod)), "")
 
     def provided(self, pod: Pod, node: Node) -> frozenset[str]:
         """The extended resources for which devices were decided for the pod, and that the node lacks."""
-        special = [each.special for each in self._grants.get(pod.uid, ()) if each.special is not None]
-        names = {use.resource for each in special for use in each.mappings}
+        extended_claim = [
+            each.extended_claim for each in self._grants.get(pod.uid, ()) if each.extended_claim is not None
+        ]
+        names = {use.resource for each in extended_claim for use in each.mappings}
         return frozenset(name for name in names if not node.allocatable.get(name))
 
     def _waiting(self, uid: PodUid) -> Pod | None:
@@ -213,14 +224,18 @@ class DeviceTables:
             self.forget(pod.uid, log)
         self._note_held(pod.uid)
 
-    def charge(self, old: Pod | None, new: Pod | None, log: ChangeLog) -> None:
-        """A pod was added, changed or removed, and all else follows already: another pod, or this one, may be
-        charged now for a claim that several pods use."""
+    def before_list(self, kind: str) -> None:
+        """A list is authoritative even if etcd was restored."""
+        if kind == "ResourceClaim":
+            self.claims.forget_versions()
+
+    def gang_changed(self, old: Pod | None, new: Pod | None, log: ChangeLog) -> None:
+        """Another pod, or this one, may be charged now for a claim that several pods use."""
         uids = [each.uid for each in (old, new) if each is not None and _may_be_charged(each)]
         for uid in dict.fromkeys(uids):
             self._charge_again(self._charges.replace(uid, self._pod(uid)), log)
 
-    def seek_classes(self, is_offered: Callable[[str], bool], log: ChangeLog) -> None:
+    def nodes_changed(self, is_offered: Callable[[str], bool], log: ChangeLog) -> None:
         """Ask for the classes if pods request resources that no node offers."""
         if self._extended.seek(is_offered) and not self._pods.were_any and "DeviceClass" in self._unlisted:
             log.workload_kinds(self.needed)
@@ -232,16 +247,18 @@ class DeviceTables:
             self._view = None
             log.mark_devices_changed(do_gangs_wait=self._pods.do_wait)
 
-    def assume(self, pod: PodUid, grants: Iterable[ClaimGrant], log: ChangeLog) -> None:
+    def assume(self, assumed: Assumed, log: ChangeLog) -> None:
         """Assume the decided allocations, until the API shows one or the pod is forgotten or gone."""
-        grants = tuple(grants)
+        if not assumed.grants:
+            return
+        pod, grants = assumed.pod, assumed.grants
         self.forget(pod, log)
         if grants:
             self._grants[pod] = grants
         for each in grants:
-            if each.special is not None:
+            if each.extended_claim is not None:
                 self._make(pod, each, log)
-        existing = [each for each in grants if each.special is None]
+        existing = [each for each in grants if each.extended_claim is None]
         decided = {
             each.uid: each.allocation
             for each in existing
@@ -261,9 +278,9 @@ class DeviceTables:
 
     def _make(self, pod: PodUid, grant: ClaimGrant, log: ChangeLog) -> None:
         """Show a claim for extended resources as if it existed already."""
-        real = self._shown.get(self._special.real_of(pod))
+        real = self._shown.get(self._extended_claims.real_of(pod))
         if real is None or real.allocation is None:
-            self._show_one(self._special.make(pod, grant), log)
+            self._show_one(self._extended_claims.make(pod, grant), log)
 
     def _is_allocated(self, grant: ClaimGrant) -> bool:
         """Whether the API shows an allocation already: another pod of the gang may have been first."""
@@ -273,7 +290,7 @@ class DeviceTables:
     def forget(self, pod: PodUid, log: ChangeLog) -> None:
         """End what is assumed for a pod, which is not bound or has ended."""
         self._grants.pop(pod, None)
-        if (made := self._special.unmake(pod)) is not None:
+        if (made := self._extended_claims.unmake(pod)) is not None:
             self._show_one(made, log)
         for claim in self._claims_of.pop(pod, ()):
             assumed = self._assumed[claim]
@@ -296,10 +313,10 @@ class DeviceTables:
             self._end(old.uid)
         if new is not None and new.allocation is not None:
             self._end(new.uid)
-        self._special.replace(key, old, new)
+        self._extended_claims.replace(key, old, new)
         self._show_one(key, log)
-        if new is not None and new.is_special and new.allocation is not None:
-            made = self._special.unmake(PodUid(new.owner))
+        if new is not None and new.is_for_extended and new.allocation is not None:
+            made = self._extended_claims.unmake(PodUid(new.owner))
             if made is not None:
                 self._show_one(made, log, is_moved=True)
         for uid in uids:
@@ -353,7 +370,7 @@ class DeviceTables:
         """`is_moved`: another claim has the same devices instead."""
         old, new = (
             self._shown.get(key),
-            self._special.made.get(key) or self._with_assumed(self.claims.get(key)),
+            self._extended_claims.made.get(key) or self._with_assumed(self.claims.get(key)),
         )
         if old == new:
             return
@@ -372,7 +389,7 @@ class DeviceTables:
             self._note_held(PodUid(uid))
         if frees(old, new) and not is_moved:
             log.mark_devices_freed(do_gangs_wait=self._pods.do_wait)
-        owners = [PodUid(each.owner) for each in (old, new) if each is not None and each.is_special]
+        owners = [PodUid(each.owner) for each in (old, new) if each is not None and each.is_for_extended]
         for uid in dict.fromkeys((*self._pods.naming(key), *owners, *self._charges.claim_changed(key))):
             self._pod_has_changed(uid, log)
 

@@ -11,28 +11,38 @@ are not free for their other claims.
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Final
+from typing import Final, Protocol
 
 from msgspec import Struct
 
-from phalanx.framework.session import Session
 from phalanx.model.nodes import Node, NodeState
 from phalanx.model.pods import Pod
 from phalanx.model.resources import Resources
 from phalanx.model.supplies.devices.claims import ClaimSpec
-from phalanx.model.supplies.devices.joint_slots import FreeDevices, PlainKinds, plain_kinds
+from phalanx.model.supplies.devices.joint_slots import FreeDevices, PlainKinds
 from phalanx.model.supplies.devices.session.needs import DEVICE_SLOT, Need
-from phalanx.model.supplies.devices.session.session_devices import PLENTY, SessionDevices
 from phalanx.model.supplies.devices.session.shared_amounts import BOUNDS, DeviceBounds, kind_resource
 
 _TOGETHER: Final = f"{DEVICE_SLOT}of several kinds"
 """The amount that bounds pods of several kinds where it is not certain that they fit together."""
 
 
+PLENTY: Final = 1 << 20
+"""More pods than a node can run."""
+
+
+class DeviceAmounts(Protocol):
+    """What nodes of a session have of devices now."""
+
+    def count(self, need: Need, node: Node) -> int: ...
+    def claims_on(self, need: Need, node: Node) -> tuple[ClaimSpec, ...]: ...
+    def free_for_any(self, kinds: PlainKinds, needs: Sequence[Need], node: Node) -> FreeDevices: ...
+
+
 class DeviceProjection(Struct, frozen=True, dict=True):
     """The projection of devices of claims."""
 
-    devices: SessionDevices
+    devices: DeviceAmounts
     needs: tuple[tuple[str, Need], ...]
     """What the pods need, by resource name."""
     claims: Mapping[str, tuple[ClaimSpec, ...]] = {}
@@ -71,7 +81,7 @@ class DeviceProjection(Struct, frozen=True, dict=True):
         is_one_kind = sum(map(bool, slots.values())) < 2
         return found if is_one_kind else {**found, _TOGETHER: 1}
 
-    def _counts(self, devices: SessionDevices, node: Node) -> FreeDevices | None:
+    def _counts(self, devices: DeviceAmounts, node: Node) -> FreeDevices | None:
         """For each set of kinds, how many devices the node has; None if that is not known."""
         if self.kinds is None:
             return None
@@ -99,20 +109,3 @@ class DeviceProjection(Struct, frozen=True, dict=True):
         if self.kinds is None:
             return {}
         return {kind_resource(self.kinds, place): count for place, count in enumerate(counts)}
-
-
-def device_projection(session: Session, pods: Sequence[Pod]) -> DeviceProjection | None:
-    """The projection for these pods; None if none has claims."""
-    devices = session.devices
-    shapes = {pod.shape.device_slot: pod.shape for pod in pods if pod.shape.device_slot}
-    found = tuple([(name, devices.needs.of(shapes[name])) for name in sorted(shapes)])
-    if len(found) < 2:
-        return DeviceProjection(devices, found) if found else None
-    claims = {name: devices.all_claims(need) for name, need in found}
-    kinds = plain_kinds([spec for some in claims.values() for spec in some])
-    return DeviceProjection(devices, found, claims, kinds, devices.bounds)
-
-
-def is_device_slot(resource: str) -> bool:
-    """Whether the resource is a projected set of devices of claims."""
-    return resource.startswith(DEVICE_SLOT)

@@ -132,5 +132,5 @@ class DeviceCharges:
 
 
 def _used_by(pod: Pod) -> tuple[Key, ...]:
-    entries = [each for each in pod.device_claims if each.claim and not each.is_special]
+    entries = [each for each in pod.device_claims if each.claim and not each.is_for_extended]
     return tuple(dict.fromkeys((pod.namespace, each.claim) for each in entries if not each.is_needless))

@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from phalanx.model.names import PodUid
 from phalanx.model.pods import Pod, PodClaim
 from phalanx.model.supplies.devices.claims import DeviceClass
-from phalanx.model.supplies.devices.extended_resources import CLASS_PREFIX, SPECIAL_CLAIM
-from phalanx.model.supplies.devices.special_claims import extended_resources
+from phalanx.model.supplies.devices.extended_resource_claims import extended_resources
+from phalanx.model.supplies.devices.extended_resources import CLASS_PREFIX, EXTENDED_RESOURCE_CLAIM
 
-_ENTRY = PodClaim(SPECIAL_CLAIM, "", is_own=True, is_special=True)
+_ENTRY = PodClaim(EXTENDED_RESOURCE_CLAIM, "", is_own=True, is_for_extended=True)
 
 
 class ExtendedUse:
@@ -74,7 +74,7 @@ class ExtendedUse:
     def with_claim(self, pod: Pod) -> Pod:
         """The pod with an entry for the claim that it may need, while it has no node in the API."""
         needs = self.is_concerned(pod) and (pod.node is None or pod.assumed) and self._is_satisfied(pod)
-        entries = tuple([each for each in pod.device_claims if not each.is_special or each.claim])
+        entries = tuple([each for each in pod.device_claims if not each.is_for_extended or each.claim])
         if needs:
             entries = (*entries, next((each for each in pod.device_claims if _is_entry(each)), _ENTRY))
         return pod if entries == pod.device_claims else replace(pod, device_claims=entries)
@@ -84,4 +84,4 @@ class ExtendedUse:
 
 
 def _is_entry(each: PodClaim) -> bool:
-    return each.is_special and not each.claim
+    return each.is_for_extended and not each.claim

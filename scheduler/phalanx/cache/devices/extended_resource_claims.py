@@ -10,13 +10,13 @@ from msgspec.structs import replace
 
 from phalanx.cache.table import Key
 from phalanx.model.names import PodUid
-from phalanx.model.supplies.devices.claims import Claim, ClaimGrant, special_uid
-from phalanx.model.supplies.devices.special_claims import spec_of
+from phalanx.model.supplies.devices.claims import Claim, ClaimGrant, extended_claim_uid
+from phalanx.model.supplies.devices.extended_resource_claims import spec_of
 
 _NO_KEY = ("", "")
 
 
-class SpecialClaims:
+class ExtendedResourceClaims:
     """Claims for extended resources by the pods that own them."""
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class SpecialClaims:
 
     def as_shown(self, pod: PodUid, grant: ClaimGrant, shown: Mapping[Key, Claim]) -> ClaimGrant:
         """The grant with the name under which its claim is shown."""
-        if grant.special is None:
+        if grant.extended_claim is None:
             return grant
         key = self._keys.get(pod) or self.real_of(pod)
         claim = shown.get(key)
@@ -41,27 +41,27 @@ class SpecialClaims:
 
     def replace(self, key: Key, old: Claim | None, new: Claim | None) -> None:
         """A claim was added, changed or removed."""
-        if old is not None and old.is_special and old.owner:
+        if old is not None and old.is_for_extended and old.owner:
             keys = self._real[old.owner]
             del keys[key]
             if not keys:
                 del self._real[old.owner]
-        if new is not None and new.is_special and new.owner:
+        if new is not None and new.is_for_extended and new.owner:
             self._real.setdefault(new.owner, {})[key] = None
 
     def make(self, pod: PodUid, grant: ClaimGrant) -> Key:
         """The claim of this grant was decided; the key under which it is shown."""
-        assert grant.special is not None
-        key = self._keys[pod] = (grant.namespace, special_uid(pod))
+        assert grant.extended_claim is not None
+        key = self._keys[pod] = (grant.namespace, extended_claim_uid(pod))
         self.made[key] = Claim(
             namespace=grant.namespace,
             name=key[1],
             uid=key[1],
-            spec=spec_of(grant.special),
+            spec=spec_of(grant.extended_claim),
             allocation=grant.allocation,
             reserved_for=(pod,),
             owner=pod,
-            is_special=True,
+            is_for_extended=True,
         )
         return key
 

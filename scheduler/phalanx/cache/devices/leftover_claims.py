@@ -38,7 +38,11 @@ def leftover_claims(
             pod = waiting(PodUid(uid))
             if pod is not None and (uid in users or _is_for(claim, pod)):
                 grant = ClaimGrant(
-                    claim.namespace, claim.name, claim.uid, claim.allocation, is_special=claim.is_special
+                    claim.namespace,
+                    claim.name,
+                    claim.uid,
+                    claim.allocation,
+                    is_for_extended=claim.is_for_extended,
                 )
                 found.setdefault(pod.uid, (pod, []))[1].append(grant)
     return tuple(
@@ -66,7 +70,7 @@ def holders(claim: Claim | None) -> tuple[str, ...]:
     """
     if claim is None:
         return ()
-    if claim.is_special and claim.owner:
+    if claim.is_for_extended and claim.owner:
         return tuple(dict.fromkeys((claim.owner, *claim.reserved_for)))
     is_held = claim.allocation is not None and not claim.reserved_for and claim.owner
     return (claim.owner,) if is_held else tuple(dict.fromkeys(claim.reserved_for))
@@ -75,5 +79,5 @@ def holders(claim: Claim | None) -> tuple[str, ...]:
 def _is_for(claim: Claim, pod: Pod) -> bool:
     if pod.namespace != claim.namespace:
         return False
-    is_own = claim.name in own_claims(pod.device_claims) or (claim.is_special and claim.owner == pod.uid)
+    is_own = claim.name in own_claims(pod.device_claims) or (claim.is_for_extended and claim.owner == pod.uid)
     return is_own or pod.uid in claim.reserved_for

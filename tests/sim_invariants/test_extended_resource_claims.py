@@ -17,7 +17,7 @@ from phalanx_simulator.invariants.binds import NodeCapacityIsRespected
 from phalanx_simulator.invariants.bounds import RESERVED_S
 from phalanx_simulator.invariants.claim_coverage import ClaimCoverage
 from phalanx_simulator.invariants.claim_facts import is_of_devices
-from phalanx_simulator.invariants.special_claims import SpecialClaimsFollowPods
+from phalanx_simulator.invariants.extended_resource_claims import ExtendedResourceClaimsFollowPods
 
 from tests.sim_invariants.stage import Actor, Stage, play, violations
 
@@ -111,7 +111,7 @@ def test_a_pod_is_bound_after_it_has_its_devices(prepare: Callable[[Stage], None
         prepare(stage)
         await host.bind("a", "n1")
 
-    assert violations(history, SpecialClaimsFollowPods) == wrong
+    assert violations(history, ExtendedResourceClaimsFollowPods) == wrong
 
 
 def test_a_node_that_offers_the_resource_needs_no_claim() -> None:
@@ -119,7 +119,7 @@ def test_a_node_that_offers_the_resource_needs_no_claim() -> None:
         host = await ready(stage, offers="2")
         await host.bind("a", "n1")
 
-    assert violations(history, SpecialClaimsFollowPods, NodeCapacityIsRespected) == []
+    assert violations(history, ExtendedResourceClaimsFollowPods, NodeCapacityIsRespected) == []
 
 
 @pytest.mark.parametrize(("offers", "wrong"), [("0", []), ("1", ["S2"])])
@@ -169,7 +169,7 @@ def test_a_claim_does_not_outlive_its_use(
         await what(stage, host)
         await stage.pass_time(after_s)
 
-    assert violations(history, SpecialClaimsFollowPods) == wrong
+    assert violations(history, ExtendedResourceClaimsFollowPods) == wrong
 
 
 @pytest.mark.parametrize(("what", "wrong"), [(bound, []), (ended, ["S29"]), (gone, ["S29"])])
@@ -182,7 +182,7 @@ def test_at_rest_a_claim_has_its_pod(
         await what(stage, host)
         stage.checks.at_rest()
 
-    assert violations(history, SpecialClaimsFollowPods) == wrong
+    assert violations(history, ExtendedResourceClaimsFollowPods) == wrong
 
 
 def test_at_rest_a_pod_has_its_devices() -> None:
@@ -194,7 +194,7 @@ def test_at_rest_a_pod_has_its_devices() -> None:
         stage.client.update_status(key, allocation=None)
         stage.checks.at_rest()
 
-    assert violations(history, SpecialClaimsFollowPods) == ["S29"]
+    assert violations(history, ExtendedResourceClaimsFollowPods) == ["S29"]
 
 
 def test_coverage_points() -> None:
