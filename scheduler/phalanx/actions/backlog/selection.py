@@ -257,7 +257,8 @@ class Selection:
     def _may_start(self, entry: Entry) -> bool:
         """Whether enough is free for the gang, if it is one that was refused and is due."""
         gang = entry.gang.id
-        if gang in self._first or gang not in self.backlog.open.entries:
+        is_new = gang in self._first or gang not in self.backlog.open.entries
+        if is_new or (entry.group is not None and not entry.group.is_queue_current):
             return True
         if gang not in self._too_large and not may_take(self._capacity, entry):
             self._too_large.add(gang)
