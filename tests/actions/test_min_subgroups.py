@@ -228,6 +228,29 @@ def test_a_subgroup_with_a_member_that_runs_and_one_that_no_node_takes_does_not_
     assert scenario.decide().binds == {members[2].uid: "n-0"}
 
 
+def test_a_subgroup_that_must_be_near_another_starts_with_it() -> None:
+    """The pods of `a` do not fit together, and none of them starts without the pod of `b`."""
+    parts, labels = (SubgroupSpec("a", 1), SubgroupSpec("b", 1)), {"app": "x"}
+    scenario = Scenario().nodes("n", 1, gpu=3).gang("g", 2, min=2, gpu=2, near=[term(app="x")])
+    scenario.role("g", 1, gpu=1, labels=labels)
+    own = zip(scenario.members("g"), "aab", strict=True)
+    members = tuple(replace(each, role="", subgroup=name) for each, name in own)
+    scenario.change("g", members=members, subgroups=parts, min_subgroups=1)
+    assert set(scenario.decide().binds) == {members[0].uid, members[2].uid}
+
+
+def test_of_two_subgroups_that_may_start_later_the_one_that_is_possible_is_reported() -> None:
+    """Only `c` fits when `busy` has ended."""
+    parts = (SubgroupSpec("a", 1), SubgroupSpec("b", 2), SubgroupSpec("c", 1))
+    scenario = Scenario().nodes("n", 1, gpu=4).foreign("busy", "n-0", gpu=2)
+    scenario.gang("g", 1, min=1, gpu=1, on=["n-0"]).role("g", 3, gpu=2)
+    own = zip(scenario.members("g"), "abbc", strict=True)
+    members = tuple(replace(each, role="", subgroup=name) for each, name in own)
+    found = scenario.change("g", members=members, subgroups=parts, min_subgroups=1).decide().verdict("g")
+    assert found.reason is Reason.INSUFFICIENT_CAPACITY
+    assert found.message.startswith("subgroup c: ")
+
+
 def test_pods_that_the_first_choice_must_be_near_may_be_anywhere_in_the_empty_cluster() -> None:
     """`a` may use node m only, and must be near pods that run on node n. Those of `b` match its term too."""
     parts, labels = (SubgroupSpec("a", 1), SubgroupSpec("b", 1)), {"app": "x"}

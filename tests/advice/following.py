@@ -339,7 +339,8 @@ def _remove_level(world: _World, advice: Advice) -> None:
 def _add_nodes(world: _World, advice: Advice) -> None:
     """Healthy nodes with the labels, taints and capacity of the named one, but with names of their own.
 
-    If the label of the narrowest level is different on every node, they have their own values of it too.
+    If the label of the narrowest level is different on every node, they have their own values of it too. A
+    label that the named node lacks is missing.
     """
     model = world.named("Node", advice.names[0])
     narrowest = world.of_kind("Topology")[0]["spec"]["levels"][-1]["nodeLabel"]
@@ -349,8 +350,9 @@ def _add_nodes(world: _World, advice: Advice) -> None:
     for number in range(advice.count):
         node = copy.deepcopy(model)
         node["metadata"]["name"] = f"new{number}"
-        for label in (HOST, narrowest) if is_own else (HOST,):
-            node["metadata"]["labels"][label] = f"new{number}"
+        for label in {HOST, narrowest} if is_own else {HOST}:
+            if label in node["metadata"]["labels"]:
+                node["metadata"]["labels"][label] = f"new{number}"
         _make_available(node)
         for amounts in advice.amounts:
             for name, text in amounts.items():

@@ -43,6 +43,15 @@ LIMITS_OF_ANOTHER = (700_914, 701_241)
 OTHER_FIELDS = (700_975,)
 """Without one field other members start."""
 
+LATER_SUBGROUPS = (715_388,)
+"""Of several subgroups that would start later, the first one does not fit the empty cluster, another does."""
+
+WITHOUT_LABEL = (715_191,)
+"""Nodes like one that lacks a label lack it too."""
+
+NEAR_ANOTHER = (740_140,)
+"""Members of a subgroup start only near those of another one."""
+
 SEEDS = (
     *range(examples(50)),
     *WITH_OTHER_MEMBERS,
@@ -53,6 +62,9 @@ SEEDS = (
     *TWO_FAULTS,
     *LIMITS_OF_ANOTHER,
     *OTHER_FIELDS,
+    *LATER_SUBGROUPS,
+    *WITHOUT_LABEL,
+    *NEAR_ANOTHER,
 )
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reasons.md"
 

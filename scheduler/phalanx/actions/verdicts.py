@@ -243,8 +243,8 @@ def explained(demand: Demand, diagnosis: Diagnosis, session: Session) -> Verdict
         gang=demand.gang.id,
         group=str(demand.gang),
         reason=diagnosis.reason,
-        message=f"subgroup {demand.outer_subgroup}: {diagnosis.message}"
-        if demand.outer_subgroup
+        message=f"subgroup {diagnosis.subgroup}: {diagnosis.message}"
+        if diagnosis.subgroup
         else diagnosis.message,
         evidence=(
             *diagnosis.evidence,

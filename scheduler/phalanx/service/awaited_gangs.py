@@ -7,13 +7,13 @@ for them as for other lost members, and a cycle places the pods when all have co
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from phalanx.cache.events import Applied, Awaited, Deleted, Event
+from phalanx.cache.events import Awaited, Event
 from phalanx.clock import Clock
 from phalanx.kube.api_fields import format_time
 from phalanx.kube.workload_suspender import Suspension
@@ -24,6 +24,7 @@ from phalanx.model.awaited_pods import awaited_pods, is_awaited, workload_of_awa
 from phalanx.model.conversion.workload_members import Workload, WorkloadRole
 from phalanx.model.decisions import Placement, bind_annotations
 from phalanx.model.gangs import Gang, GangKind, kind_of
+from phalanx.model.names import GangId
 from phalanx.model.pods import Pod
 from phalanx.model.workloads.known import WorkloadKinds
 from phalanx.service.cluster_state import ClusterState
@@ -50,6 +51,7 @@ class AwaitedGangs:
         self._state = state
         self._clock = clock
         self._held: dict[str, _Held] = {}
+        self._by_gang: dict[GangId, str] = {}
 
     def waits(self, suspension: Suspension, *, until_ms: int | None) -> bool:
         """Whether its gang waits without pods, from the first call on; not after a time."""
@@ -88,15 +90,14 @@ class AwaitedGangs:
         """Await its pods no longer."""
         held = self._held.pop(workload, None)
         if held is not None:
+            self._by_gang.pop(held.suspension.gang, None)
             self._state.apply(Awaited(gone=tuple(map(_key, held.pods))))
 
-    def seen(self, event: Event) -> None:
-        """An event about pods was applied to the cache. The first pod of a gang ends the wait for others."""
-        if not self._held or isinstance(event, Deleted):
-            return
-        namespace = event.object.metadata.namespace if isinstance(event, Applied) else None
-        for uid, held in tuple(self._held.items()):
-            if namespace in (None, held.suspension.namespace) and self._has_pods(held.suspension):
+    def pods_changed(self, _event: Event, gangs: Collection[GangId]) -> None:
+        """Pods of these gangs came, changed or went. The first pod of a gang ends the wait for the others."""
+        for gang in gangs if self._held else ():
+            uid = self._by_gang.get(gang)
+            if uid is not None and self._has_pods(self._held[uid].suspension):
                 self.drop(uid)
 
     def _add(self, suspension: Suspension) -> None:
@@ -107,6 +108,7 @@ class AwaitedGangs:
             created=format_time(self._clock.now_ms()),
         )
         self._held[suspension.uid] = _Held(suspension, pods)
+        self._by_gang[suspension.gang] = suspension.uid
         self._state.apply(Awaited(pods=pods))
 
     def _give_up(self, held: _Held) -> None:

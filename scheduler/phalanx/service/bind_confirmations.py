@@ -1,10 +1,12 @@
 """Measures how far the cache is behind the API server: the time until the watch shows a bind."""
 
+from collections.abc import Collection
+
 from phalanx.cache.cache import Cache
 from phalanx.cache.events import Applied, Event
 from phalanx.clock import Clock
 from phalanx.model.api.core import Pod
-from phalanx.model.names import PodUid
+from phalanx.model.names import GangId, PodUid
 from phalanx.observe.ports import StartReports
 
 
@@ -25,7 +27,7 @@ class BindConfirmations:
         elif pod is not None:
             self._reports.bind_confirmed(seconds=0.0)
 
-    def seen(self, event: Event) -> None:
+    def seen(self, event: Event, _gangs: Collection[GangId] = ()) -> None:
         """An event about pods was applied to the cache."""
         if not self._unseen:
             return

@@ -62,8 +62,8 @@ class ClusterState:
         self._reporting = False
         self.on_workload_kinds: Callable[[tuple[str, ...]], None] = lambda kinds: None
         """Called with kinds of workloads whose objects must be listed, or are already."""
-        self.on_pods: tuple[Callable[[Event], None], ...] = ()
-        """Called after each event of the API about pods, when the cache shows it."""
+        self.on_pods: tuple[Callable[[Event, Collection[GangId]], None], ...] = ()
+        """Called after each event of the API about pods, with the gangs that it changed in the cache."""
         self.on_api_event: Callable[[ApiEvent], None] = lambda event: None
         """Called after each event from the API, when the cache shows it."""
 
@@ -88,7 +88,7 @@ class ClusterState:
         for gang in self._without_pods(event, kind, changes):
             self.mark_changed(gang)
         for call in self.on_pods if kind == ApiPod.__name__ else ():
-            call(event)
+            call(event, changes.gangs)
         if changes.may_unblock:
             self.trigger.set()
         elif changes.has_new_verdicts:

@@ -117,7 +117,7 @@ class Scheduler:
         self._suspensions = self._new_suspensions(context)
         self._evictor = self._new_evictor(context)
         confirmations = BindConfirmations(parts.cache, parts.clock, parts.metrics)
-        self._state.on_pods = (confirmations.seen, self._suspensions.seen)
+        self._state.on_pods = (confirmations.seen, self._suspensions.pods_changed)
         self._state.on_api_event = self._binder.notice
         self._last_verdicts: tuple[Verdict, ...] = ()
         parts.metrics.follow_cluster(self._figures)

@@ -97,8 +97,8 @@ class Suspensions:
         self._busy: set[str] = set()
         """UIDs of workloads of which a request is in flight or will be repeated."""
         self._awaited = AwaitedGangs(state, context.clock)
-        self.seen = self._awaited.seen
-        """Call it with each event about pods."""
+        self.pods_changed = self._awaited.pods_changed
+        """Call it after each event about pods, with the gangs that it changed."""
         self._checked: dict[str, float] = {}
         """When each waiting workload was last read, in monotonic seconds."""
         self._queue: FairQueue[_Request] = FairQueue(

@@ -30,6 +30,29 @@ async def test_one_frame_without_a_terminal(tenants: World) -> None:
         assert text in done.out
 
 
+async def test_decisions_about_the_pods_of_a_workload_are_one_line(tenants: World) -> None:
+    for number in range(3):
+        pod = {"kind": "Pod", "namespace": "vision", "name": f"busy-{number}"}
+        event = {
+            "apiVersion": "events.k8s.io/v1",
+            "kind": "Event",
+            "metadata": {"name": f"e{number}", "namespace": "vision"},
+            "eventTime": ago(60 - number).replace("Z", ".000000Z"),
+            "reportingController": "phalanx",
+            "reportingInstance": "phalanx-0",
+            "action": "Binding",
+            "reason": "Scheduled",
+            "type": "Normal",
+            "note": f"Successfully assigned vision/busy-{number} to a{number}",
+            "regarding": pod,
+        }
+        tenants.create(event)
+    (decision,) = (await tenants.json("top", "-A"))["decisions"]
+    assert (decision["about"], decision["moment"]["count"]) == ("vision/busy-*", 3)
+    assert decision["moment"]["text"] == "Successfully assigned vision/busy-2 to a2"
+    assert "Scheduled vision/busy-* ×3: Successfully" in (await tenants.run("top", "-A")).out
+
+
 async def test_rates_count_the_last_minute(tenants: World) -> None:
     pod = gpu_pod("fresh", space="speech", node="b1")
     pod["status"]["conditions"] = [

@@ -5,10 +5,11 @@ possible, of which fewer may be placed, shows whether there may be one. Then the
 order. If none of the first ones fits, the largest number of members that fits decides.
 
 If only some subgroups must start, the search adds one subgroup after the other and skips those that do not
-fit. If too few subgroups remain, it removes the last one and continues. This is a depth-first search. It is
-complete up to its number of attempts, since a set that does not fit has no superset that fits. It may exceed
-the limits of the cycle: a gang whose search was cut short in each cycle would never try its last choices, and
-would block later gangs.
+fit, unless they must be near other pods, perhaps of a subgroup that is added later. If too few subgroups
+remain, it removes the last one and continues. This is a depth-first search. It is complete up to its number
+of attempts, since any other set that does not fit has no superset that fits. It may exceed the limits of the
+cycle: a gang whose search was cut short in each cycle would never try its last choices, and would block later
+gangs.
 """
 
 from collections import Counter
@@ -17,7 +18,13 @@ from itertools import chain, islice
 
 from msgspec.structs import replace
 
-from phalanx.actions.demands.demand import Batch, Demand, MemberChoice, batches_of
+from phalanx.actions.demands.demand import (
+    Batch,
+    Demand,
+    MemberChoice,
+    batches_of,
+    has_required_affinity,
+)
 from phalanx.actions.demands.gang_demands import minimums_demand, start_demand
 from phalanx.actions.limits import (
     MEMBER_CHOICES_MAX,
@@ -64,7 +71,8 @@ def _with_other_subgroups(demand: Demand, choice: MemberChoice, fits: Fits) -> S
         if start is not None:
             return start
         minimums = minimums_demand(demand.gang, some, choice.members)
-        if not minimums.batches or _start(minimums, fits) is not None:
+        may_need_others = has_required_affinity(minimums)
+        if not minimums.batches or may_need_others or _start(minimums, fits) is not None:
             chosen.append(index)
         index += 1
     return None

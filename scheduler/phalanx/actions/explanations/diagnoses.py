@@ -43,6 +43,9 @@ class Diagnosis(Struct, frozen=True):
     otherwise: str = NO_ADVICE
     """The next step if there is no advice. It promises nothing."""
 
+    subgroup: str = ""
+    """Set if it is about one outer subgroup that is placed whole after the gang started."""
+
     @property
     def next_step(self) -> str:
         """The advice, as a sentence."""
@@ -136,7 +139,7 @@ def above_cluster(case: Case) -> Diagnosis:
     why = _larger_than_own_nodes(case) or f"{_needed(case)} needed"
     mixed = evidence.fragmented(case.demand, case.session, mixed=True)
     fit = f"have guaranteed {mixed} in" if mixed else "fit"
-    beside = _supplies_needed(case) + _devices_needed(case)
+    beside = _supplies_needed(case)
     message = too_large or f"{case.fit_of_all} {fit} the empty cluster{case.beside}; {why}{beside}"
     return Diagnosis(
         reason=Reason.ABOVE_CLUSTER_CAPACITY,
@@ -155,16 +158,13 @@ def _needed(case: Case) -> str:
 
 
 def _supplies_needed(case: Case) -> str:
-    """What a pod needs of one node for itself, such as ports."""
+    """What a pod needs of one node for itself, such as ports, and what supplies say that pods need."""
     used = dict(amount for batch in case.demand.batches for amount in batch.pods[0].shape.supplied)
     whole = whole_texts(used)
-    return f", and {formatting.listed(whole)} of a node for each pod" if whole else ""
-
-
-def _devices_needed(case: Case) -> str:
-    """The devices that pods need for their claims."""
-    count = sum(len(batch.pods) for batch in case.demand.batches if batch.pods[0].shape.device_slot)
-    return f", and devices for the claims of {formatting.pods(count)}" if count else ""
+    texts = [f"{formatting.listed(whole)} of a node for each pod"] if whole else []
+    pods = [pod for batch in case.demand.batches for pod in batch.pods]
+    texts += filter(None, [supply.needed(pods) for supply in case.session.supplies])
+    return "".join(f", and {text}" for text in texts)
 
 
 def insufficient(case: Case) -> Diagnosis:
@@ -175,8 +175,8 @@ def insufficient(case: Case) -> Diagnosis:
     why = f"free capacity is fragmented across {evidence.fragmented(demand, session) or 'nodes'}"
     if missing:
         why = _missing(case.advice, missing)
-    elif claims := evidence.devices_missing(demand, session):
-        why = claims
+    elif lacking := evidence.supplies_missing(demand, session):
+        why = lacking
     elif bounds := [rule.name for rule in case.conflicting if _is_of_supply(rule, session)]:
         why = f"too few devices are free in the {bounds[0]}"
     elif spread := [rule.name for rule in case.conflicting if rule.counts_others]:

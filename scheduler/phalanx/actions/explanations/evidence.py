@@ -13,11 +13,10 @@ from phalanx.framework.session import Session
 from phalanx.limits import NOMINATED_PODS_NAMED_MAX
 from phalanx.model import named_parts
 from phalanx.model.names import NodeName
-from phalanx.model.nodes import TOPOLOGY_UNKNOWN, NodeState, NominatedPods
+from phalanx.model.nodes import TOPOLOGY_UNKNOWN, Node, NodeState, NominatedPods
 from phalanx.model.pods import Pod, PodShape
 from phalanx.model.reasons import NODES, Evidence
 from phalanx.model.resources import NONE, PODS, Resources, fits, sum_of
-from phalanx.model.supplies.devices.session.session_devices import claimed_devices
 from phalanx.model.supplies.known import lacking, projected, shortage
 from phalanx.model.supplies.supply import OpenSupply
 
@@ -214,25 +213,16 @@ def _too_full(batch: Batch, session: Session) -> dict[NodeName, str]:
     needs = sorted(((name, need) for name, need in pod.shape.requests.items() if need > 0), key=_by_dominance)
     for node in session.nodes:
         if node not in rejected:
-            free = session.free(node)
-            parts = [each.lacking(pod.shape, session.nodes[node], free) for each in supplies]
+            state, free = session.nodes[node], session.free(node)
+            parts = [each.lacking(pod.shape, state, free) for each in supplies]
             short = next((name for name, need in needs if need > free.get(name, 0)), None)
             if why := next(filter(None, parts), None):
                 causes[node] = why
             elif short is not None:
                 causes[node] = f"insufficient {short}"
-            elif why := _lacking_supply(pod.shape, session.nodes[node], session):
+            elif why := _lacking_supply(pod.shape, state, session) or _lacking_on(pod.shape, state, session):
                 causes[node] = why
-            elif why := _why_no_devices(pod, session, node):
-                causes[node] = f"no devices for its claims: {why}"
     return causes
-
-
-def _why_no_devices(pod: Pod, session: Session, node: NodeName) -> str:
-    if not pod.shape.device_slot:
-        return ""
-    devices = claimed_devices(session)
-    return devices.why_none(devices.needs.of(pod.shape), session.nodes[node].node)
 
 
 def fragmented(demand: Demand, session: Session, *, mixed: bool = False) -> str:
@@ -260,24 +250,19 @@ def _is_fragmented(supply: OpenSupply, demand: Demand, session: Session) -> bool
     return False
 
 
-def devices_missing(demand: Demand, session: Session) -> str:
-    """For how many pods the eligible nodes have devices; empty if they have enough for all claims."""
-    needing = Counter({batch.pods[0].shape.device_slot: 0 for batch in demand.batches})
-    for batch in demand.batches:
-        needing[batch.pods[0].shape.device_slot] += len(batch.pods)
-    for batch in demand.batches:
-        pod = batch.pods[0]
-        if pod.shape.device_slot:
-            devices = claimed_devices(session)
-            rejected, need = session.eligibility(pod).rejected, devices.needs.of(pod.shape)
-            nodes = [state.node for name, state in session.nodes.items() if name not in rejected]
-            count = sum(devices.count(need, node) for node in nodes)
-            together = devices.at_most(need)
-            count = count if together is None else min(count, together)
-            wanted = needing[pod.shape.device_slot]
-            if count < wanted:
-                return f"devices are free for the claims of {count} of {wanted} pods"
-    return ""
+def _lacking_on(shape: PodShape, state: NodeState, session: Session) -> str:
+    return next(filter(None, (supply.lacking_on(shape, state.node) for supply in session.supplies)), "")
+
+
+def supplies_missing(demand: Demand, session: Session) -> str:
+    """What supplies lack for the pods where amounts do not tell it; empty for nothing."""
+
+    def nodes_for(pod: Pod) -> list[Node]:
+        rejected = session.eligibility(pod).rejected
+        return [state.node for name, state in session.nodes.items() if name not in rejected]
+
+    batches = [batch.pods for batch in demand.batches]
+    return next(filter(None, (supply.missing(batches, nodes_for) for supply in session.supplies)), "")
 
 
 def supplies_in_use(demand: Demand, session: Session) -> Counter[str]:

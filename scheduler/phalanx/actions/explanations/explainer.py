@@ -116,22 +116,30 @@ class Explainer:
     def explain(self, demand: Demand, *, may_solve: bool) -> Diagnosis | None:
         """Why not even the smallest useful part of the demand fits; None if unknown.
 
-        Of a demand of which any single pod would help, the first kind of pods is examined that is possible.
+        Of several parts of which each would help alone, the first one is examined that is possible.
         The diagnosis of an equal demand costs almost nothing; a new one needs `may_solve`.
         """
         with self._session.respecting_nominations(demand.gang):
             return self._explain(demand, may_solve=may_solve)
 
     def _explain(self, demand: Demand, *, may_solve: bool) -> Diagnosis | None:
-        parts = smallest_parts(demand)
+        parts = self._parts(demand)
         protected = self._protected(demand)
         problems = tuple(map(self._builder.key, parts))
         key = (problems, protected, demand.choice and demand.choice.key, _advised(demand))
         if key not in self._known and may_solve:
             self.count += 1
-            self._known[key] = self._diagnose(self._first_possible(parts), protected), demand
+            part = self._first_possible(parts)
+            found = replace(self._diagnose(part, protected), subgroup=part.outer_subgroup)
+            self._known[key] = found, demand
         known = self._known.get(key)
         return _about(demand, *known) if known is not None else None
+
+    def _parts(self, demand: Demand) -> tuple[Demand, ...]:
+        """What may start alone: all of the demand or single pods of it, then other subgroups."""
+        others = self._trial_problems.beside(demand) if demand.gang.min_subgroups else ()
+        names = ("", demand.outer_subgroup)
+        return (*smallest_parts(demand), *(other for other in others if other.outer_subgroup not in names))
 
     def _protected(self, demand: Demand) -> frozenset[GangId]:
         """The gangs whose end must not be proposed to this demand.
@@ -296,8 +304,8 @@ class Explainer:
 
     def _is_estimated(self, demand: Demand) -> bool:
         """Whether of pods with different claims or needs only those count that fit for certain."""
-        kinds = {batch.pods[0].shape.device_slot for batch in demand.batches}
-        return len(kinds) > 1 or any(
+        shapes = [batch.pods[0].shape for batch in demand.batches]
+        return any(supply.is_estimated(shapes) for supply in self._session.supplies) or any(
             evidence.is_mixed(each, demand) for each in self._session.facts.open_supplies
         )
 

@@ -142,11 +142,12 @@ def _lines(view: TopView, how: Format) -> Iterator[Line]:
         yield line(Span("last decisions", BOLD))
         for each in view.decisions:
             ago = since_text(each.moment.at, how.now_ms)
+            times = f" ×{each.moment.count}" if each.moment.count > 1 else ""
             style = BAD if each.moment.what == "Preempted" else ""
             yield line(
                 Span(f"{ago:>7} ago  ", DIM),
                 Span(each.moment.what, style),
-                f" {each.about}: {each.moment.text}",
+                f" {each.about}{times}: {each.moment.text}",
             )
 
 

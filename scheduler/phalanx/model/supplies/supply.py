@@ -324,6 +324,23 @@ class SessionSupply:
             return str(lacking)
         return None
 
+    def lacking_on(self, shape: PodShape, node: Node) -> str:
+        """Why the node has nothing for such a pod, if amounts do not tell it; empty if it has."""
+        return ""
+
+    def missing(self, batches: Sequence[Sequence[Pod]], nodes: Callable[[Pod], Iterable[Node]]) -> str:
+        """What these pods lack on all nodes together, if amounts do not tell it; empty for nothing. `nodes`:
+        those that are eligible for a pod."""
+        return ""
+
+    def needed(self, pods: Sequence[Pod]) -> str:
+        """What these pods need beside amounts, as text; empty for nothing."""
+        return ""
+
+    def is_estimated(self, shapes: Sequence[PodShape]) -> bool:
+        """Whether of pods that differ only those count that fit for certain."""
+        return False
+
     def shortage(self, resource: str, node: NodeName) -> str | None:
         """Why the node has too little of a resource, if this supply knows more than `Supply.shortage`."""
         return None

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from phalanx.cli.verbs.formatting import main_resource
 from phalanx.cli.verbs.seen import Seen
@@ -83,8 +84,26 @@ def frame_of(
         ),
         queues=queues,
         waiting=tuple(row for row in gangs if row.state is State.WAITING),
-        decisions=decisions_of(events)[:_DECISIONS_SHOWN],
+        decisions=_by_workload(decisions_of(events))[:_DECISIONS_SHOWN],
     )
+
+
+def _by_workload(decisions: Iterable[Decision]) -> tuple[Decision, ...]:
+    """Decisions about pods that differ only in the end of their names are one, with the newest text."""
+    found: dict[tuple[str, str], list[Decision]] = {}
+    for each in decisions:
+        found.setdefault((each.moment.what, each.about.rpartition("-")[0] or each.about), []).append(each)
+    return tuple(
+        group[0] if len(group) == 1 else _together(name, group) for (_, name), group in found.items()
+    )
+
+
+def _together(name: str, group: Sequence[Decision]) -> Decision:
+    """`group`: the newest first."""
+    names = {each.about for each in group}
+    count = sum(each.moment.count for each in group)
+    about = group[0].about if len(names) == 1 else f"{name}-*"
+    return Decision(about, replace(group[0].moment, count=count))
 
 
 def _counted(values: Iterable[str]) -> dict[str, int]:

@@ -1,7 +1,7 @@
 """The devices of one session: how many pods each node has devices for, and which devices they get."""
 
 from collections import Counter
-from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final, Protocol
 
@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from phalanx.model.decisions import Bind
 from phalanx.model.gangs import Gang
 from phalanx.model.names import NodeName, PodUid, QueueName
+from phalanx.model.nodes import Node
 from phalanx.model.pods import Assignments, Pod, PodShape
 from phalanx.model.reasons import Objection, Reason
 from phalanx.model.resources import Resources
@@ -150,6 +151,31 @@ class SessionDevices(CountedDevices, SessionSupply):
         claims = {name: self.all_claims(need) for name, need in found}
         kinds = plain_kinds([spec for some in claims.values() for spec in some])
         return DeviceProjection(self, found, claims, kinds, self.bounds)
+
+    def lacking_on(self, shape: PodShape, node: Node) -> str:
+        """Devices for the claims."""
+        why = self.why_none(self.needs.of(shape), node) if shape.device_slot else ""
+        return f"no devices for its claims: {why}" if why else ""
+
+    def missing(self, batches: Sequence[Sequence[Pod]], nodes: Callable[[Pod], Iterable[Node]]) -> str:
+        """Free devices."""
+        wanted = Counter(pod.shape.device_slot for pods in batches for pod in pods)
+        for pod in [pods[0] for pods in batches if pods[0].shape.device_slot]:
+            need = self.needs.of(pod.shape)
+            count, together = sum(self.count(need, node) for node in nodes(pod)), self.at_most(need)
+            count = count if together is None else min(count, together)
+            if count < wanted[pod.shape.device_slot]:
+                return f"devices are free for the claims of {count} of {wanted[pod.shape.device_slot]} pods"
+        return ""
+
+    def needed(self, pods: Sequence[Pod]) -> str:
+        """Devices."""
+        count = sum(bool(pod.shape.device_slot) for pod in pods)
+        return f"devices for the claims of {count} pod{'s' * (count > 1)}" if count else ""
+
+    def is_estimated(self, shapes: Sequence[PodShape]) -> bool:
+        """Whether their claims differ."""
+        return len({shape.device_slot for shape in shapes}) > 1
 
     def here(self, projection: Projection) -> Projection:
         """With what this session has left."""
