@@ -52,6 +52,9 @@ WITHOUT_LABEL = (715_191,)
 NEAR_ANOTHER = (740_140,)
 """Members of a subgroup start only near those of another one."""
 
+COUNTED_BY_SPREAD = (740_267, 770_306)
+"""A pod that the affinity of the gang selects is one that its spread constraints count."""
+
 SEEDS = (
     *range(examples(50)),
     *WITH_OTHER_MEMBERS,
@@ -65,6 +68,7 @@ SEEDS = (
     *LATER_SUBGROUPS,
     *WITHOUT_LABEL,
     *NEAR_ANOTHER,
+    *COUNTED_BY_SPREAD,
 )
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reasons.md"
 

@@ -144,16 +144,21 @@ class AdviceSearch:
         return replace(capacity, amounts=add(capacity.amounts, excess))
 
     def _selected_pods(self) -> Iterator[Event]:
-        """A node on which a pod that the affinity of the gang selects would help."""
-        states = [batch.pods[0].shape.affinity_state for batch in self._demand.batches]
-        numbers = sorted(
-            {state.affinity for state in states if state is not None and state.affinity is not None}
-        )
-        if len(numbers) != 1:
+        """A node on which a pod that the affinity of the gang selects would help.
+
+        All anti-affinity of the demand selects it too. Spread constraints may count it or not.
+        """
+        shapes = [batch.pods[0].shape for batch in self._demand.batches]
+        states = [shape.affinity_state for shape in shapes if shape.affinity_state is not None]
+        near = {state.affinity for state in states if state.affinity is not None}
+        if len(near) != 1:
             return
+        selecting = near.union(*(state.anti_affinity for state in states))
+        counting = selecting.union(*(state.spread for state in states))
+        choices = {tuple(sorted(terms)) for terms in (selecting, counting)}
         nodes = sorted(self._session.nodes, key=self._session.facts.faults.__contains__)
         for node in nodes[:ADVISED_PLACES_MAX]:
-            if self._helps(Change(self._demand, selected=(numbers[0], node))):
+            if all(self._helps(Change(self._demand, selected=(terms, node))) for terms in sorted(choices)):
                 yield kinds.SelectedPodRuns(node)
                 return
 

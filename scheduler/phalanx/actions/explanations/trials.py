@@ -52,8 +52,8 @@ class Change(Struct, frozen=True):
     """By the name of a limit, the amounts by which it is higher."""
 
     nodes: Sequence[ChangedNode] = ()
-    selected: tuple[int, NodeName] | None = None
-    """The number of affinity terms that select a further pod, and its node."""
+    selected: tuple[tuple[int, ...], NodeName] | None = None
+    """The numbers of the affinity terms that select a further pod, and its node."""
 
     def raising(self, limits: Raises) -> "Change":
         """The change with these raises of limits."""
@@ -219,15 +219,13 @@ def _apply(statement: Statement, change: Change) -> None:
     if change.freed:
         statement.assume_free(usage=change.freed, budgets={})
     if change.selected is not None:
-        number, node = change.selected
+        terms, node = change.selected
         queue = change.demand.gang.queue
-        statement.nominate(queue=queue, usage={}, booked={}, expected=[(node, [_selected(number, change)])])
+        statement.nominate(queue=queue, usage={}, booked={}, expected=[(node, [_selected(terms, change)])])
 
 
-def _selected(number: int, change: Change) -> Pod:
-    """A pod that the terms of this number select; all anti-affinity of the demand selects it too."""
-    states = [batch.pods[0].shape.affinity_state for batch in change.demand.batches]
-    avoided = {each for state in states if state is not None for each in state.anti_affinity}
-    state = AffinityState(base_key=ShapeKey("selected"), matched_by=(number, *sorted(avoided - {number})))
+def _selected(terms: tuple[int, ...], change: Change) -> Pod:
+    """A pod that these terms select."""
+    state = AffinityState(base_key=ShapeKey("selected"), matched_by=terms)
     shape = PodShape(key=ShapeKey("selected"), requests=NONE, affinity_state=state)
     return replace(change.demand.batches[0].pods[0], shape=shape)
