@@ -255,7 +255,7 @@ class Selection:
         return entry.is_front and entry.gang.id not in self._tried
 
     def _may_start(self, entry: Entry) -> bool:
-        """Whether enough is free for the gang, if it is one that was refused and is due."""
+        """Whether enough is free for the gang, if it was refused before."""
         gang = entry.gang.id
         is_new = gang in self._first or gang not in self.backlog.open.entries
         if is_new or (entry.group is not None and not entry.group.is_queue_current):
