@@ -225,6 +225,7 @@ class RetryInputs:
         self._settings = settings
         self._find_largest = largest_allocatable
         self._known: dict[tuple[QueueName, HelpedBy, str, RetryKeys], str] = {}
+        self._of_queues: dict[QueueName, str] = {}
 
     @property
     def now(self) -> int:
@@ -244,6 +245,13 @@ class RetryInputs:
             about = (self._inputs(helped_by, resource, keys), self._snapshot.seed, path)
             self._known[key] = _digest(self._settings, msgspec.json.encode(about, order="deterministic"))
         return self._known[key]
+
+    def queue_basis(self, queue: QueueName) -> str:
+        """The part of the basis of refusals in this queue that is of the queue and its ancestors."""
+        if queue not in self._of_queues:
+            path = [replace(each, past=None) for each in self._queues.path(queue)]
+            self._of_queues[queue] = _digest(msgspec.json.encode(path, order="deterministic"))
+        return self._of_queues[queue]
 
     def _inputs(self, helped_by: HelpedBy, resource: str, keys: RetryKeys) -> tuple[object, ...]:
         if helped_by is HelpedBy.NODE_SIZE:
@@ -334,6 +342,7 @@ class Refusals:
             fingerprint=fingerprint(self._gangs[gang.id], cause),
             verdict=verdict,
             basis=self._inputs.basis(gang.queue, helped_by, resource, self._keys),
+            queue_basis=self._inputs.queue_basis(gang.queue),
             helped_by=helped_by,
             resource=resource,
             until=until,

@@ -128,6 +128,9 @@ class Refusal(Struct, frozen=True):
     basis: str = ""
     """Of its queues and of everything else that could help it."""
 
+    queue_basis: str = ""
+    """The part of it that is of its queues."""
+
     helped_by: HelpedBy = HelpedBy.CAPACITY
     resource: str = ""
     """The resource of which every node has too little, for NODE_SIZE; DEVICES if changes of devices can help

@@ -64,7 +64,7 @@ class Backlogs:
         named = named_in(memory, snapshot.gangs)
         for name, queue in self._queues.items():
             queue.settle(named, memory.refusal_of, any_may_go_first=_admits_by_value(name, tree))
-            queue.refresh(partial(_basis, inputs, name, memory), snapshot.now)
+            queue.refresh(partial(_basis, inputs, name, memory), inputs.queue_basis(name), snapshot.now)
         capacity = FreeCapacity(snapshot.nodes)
         selections = {
             name: Selection(

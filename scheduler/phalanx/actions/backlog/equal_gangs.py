@@ -40,6 +40,7 @@ class Group(Protocol):
 
     entries: dict[GangId, "Entry"]
     is_current: bool
+    is_queue_current: bool
 
 
 class Entry:

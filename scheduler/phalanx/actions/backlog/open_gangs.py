@@ -152,7 +152,12 @@ class OpenGangs:
                 yield _lacks(entry).pods, 1 + behind.get(gang, 0)
 
     def _fits(self, entry: Entry, capacity: FreeCapacity) -> bool:
-        """Whether the nodes have enough free. What they have grows only with the capacity version."""
+        """Whether the nodes have enough free, or its queue has changed, which may object to the gang.
+
+        What nodes have free grows only with the capacity version.
+        """
+        if entry.group is not None and not entry.group.is_queue_current:
+            return True
         if entry.gang.id in self._excluded:
             return False
         if may_take(capacity, entry):

@@ -29,11 +29,14 @@ CurrentBasis = Callable[[HelpedBy, str], str]
 class Group:
     """Gangs whose refusals have one basis: one comparison tells whether all of them hold."""
 
-    def __init__(self, helped_by: HelpedBy, resource: str) -> None:
+    def __init__(self, helped_by: HelpedBy, resource: str, queue_basis: str) -> None:
+        self.queue_basis = queue_basis
         self.helped_by = helped_by
         self.resource = resource
         self.entries: dict[GangId, Entry] = {}
         self.is_current = False
+        self.is_queue_current = True
+        """Whether the queues are as they were then."""
 
 
 class QueueBacklog:
@@ -54,7 +57,7 @@ class QueueBacklog:
         self._known: dict[GangId, Refusal] = {}
         self._refusals: Mapping[GangId, Refusal] | None = None
         self._new: dict[GangId, Entry] = {}
-        self._groups: dict[str, Group] = {}
+        self._groups: dict[tuple[HelpedBy, str], Group] = {}
         self._wakes: dict[GangId, int] = {}
         self._in_order: list[Entry] | None = None
         self._due: list[Entry] | None = None
@@ -109,9 +112,10 @@ class QueueBacklog:
             self.in_front += 1
             self._put(entry, known(entry.gang))
 
-    def refresh(self, current: CurrentBasis, now: int) -> None:
-        """Note which refusals do not hold any more."""
-        for basis, group in self._groups.items():
+    def refresh(self, current: CurrentBasis, queue_basis: str, now: int) -> None:
+        """Note which refusals do not hold any more. `queue_basis`: the present one."""
+        for (_, basis), group in self._groups.items():
+            group.is_queue_current = group.queue_basis == queue_basis
             is_current = basis == current(group.helped_by, group.resource)
             if is_current is not group.is_current:
                 group.is_current = is_current
@@ -197,9 +201,10 @@ class QueueBacklog:
             self.accepted = (gangs + sign, pods + sign * entry.pods)
 
     def _put_into_group(self, entry: Entry, refusal: Refusal) -> None:
-        group = self._groups.get(refusal.basis)
+        key = (refusal.helped_by, refusal.basis)
+        group = self._groups.get(key)
         if group is None:
-            group = self._groups[refusal.basis] = Group(refusal.helped_by, refusal.resource)
+            group = self._groups[key] = Group(refusal.helped_by, refusal.resource, refusal.queue_basis)
         entry.group = group
         group.entries[entry.gang.id] = entry
         if refusal.until is not None:
@@ -221,5 +226,5 @@ class QueueBacklog:
         if entry.group is not None and entry.refusal is not None:
             del entry.group.entries[entry.gang.id]
             if not entry.group.entries:
-                del self._groups[entry.refusal.basis]
+                del self._groups[entry.refusal.helped_by, entry.refusal.basis]
         entry.group = None

@@ -41,6 +41,8 @@ class Bounds(Struct, frozen=True):
     """On due gangs that do not start; see CROWDED_WORK."""
     explanations: int
     """Refusals that are explained."""
+    renewals: int = 0
+    """Outdated refusals that are found again of gangs for which too little is free."""
 
 
 def bounds_of(crowded: int, *, others_wait: bool, few_are_new: bool = False) -> Bounds:
@@ -53,6 +55,7 @@ def bounds_of(crowded: int, *, others_wait: bool, few_are_new: bool = False) -> 
     return Bounds(
         work=max(least.work, CROWDED_WORK // crowded),
         explanations=max(least.explanations, explanations // crowded),
+        renewals=1,
     )
 
 
@@ -79,7 +82,9 @@ class Selection:
             backlog.open.divided(capacity, capacity_version) if self.rests else backlog.open.all_first()
         )
         self._first = {entry.gang.id for entry in self._refused.first}
-        self._kept = {entry.gang.id for entry in self._refused.outdated[1:]}
+        self._kept: set[GangId] = set()
+        self._too_large: set[GangId] = set()
+        """Due gangs for which too little is free: what is free shrinks during a cycle."""
         self._due = list(merge(backlog.due, self._refused.due, key=place_of))
         self.is_crowded = self.rests or len(self._due) > CROWDED_DUE_GANGS
         self.bounds = Bounds(0, 0)
@@ -177,7 +182,8 @@ class Selection:
         `named`: gangs of which more is remembered than their refusal. They are tried at once.
         """
         known = [self.backlog.entries[gang] for gang in named if gang in self.backlog.entries]
-        self._kept.difference_update(entry.gang.id for entry in known)
+        outdated = [entry for entry in self._refused.outdated if entry not in known]
+        self._kept = {entry.gang.id for entry in outdated[self.bounds.renewals :]}
         due = () if self.is_crowded else self._due
         entries = [*self._refused.first, *known, *due]
         self._note(entries)
@@ -221,7 +227,8 @@ class Selection:
     def _resting_lot(self) -> list[Entry]:
         """The next resting gangs; at most one with an outdated refusal, which is found again."""
         found: list[Entry] = []
-        may_renew = not self._refused.outdated and len(self.backlog.unexplained) < CROWDED_UNEXPLAINED
+        is_behind = self._refused.outdated or len(self.backlog.unexplained) >= CROWDED_UNEXPLAINED
+        may_renew = self.bounds.renewals > 0 and not is_behind
         for entry in self._untried(_after(self._refused.resting, self.last_rested), may_fit=False):
             if is_outdated(entry) and not may_renew:
                 break
@@ -248,12 +255,14 @@ class Selection:
         return entry.is_front and entry.gang.id not in self._tried
 
     def _may_start(self, entry: Entry) -> bool:
-        """Whether enough is free for the gang, if it is not known to have been refused until now."""
-        return (
-            entry.gang.id in self._first
-            or entry.gang.id not in self.backlog.open.entries
-            or may_take(self._capacity, entry)
-        )
+        """Whether enough is free for the gang, if it was refused before."""
+        gang = entry.gang.id
+        is_new = gang in self._first or gang not in self.backlog.open.entries
+        if is_new or (entry.group is not None and not entry.group.is_queue_current):
+            return True
+        if gang not in self._too_large and not may_take(self._capacity, entry):
+            self._too_large.add(gang)
+        return gang not in self._too_large
 
     def _lots_within(self, entries: Iterator[Entry], limit: int) -> Iterator[list[Entry]]:
         """At least one lot. Lots double while they take little work."""
