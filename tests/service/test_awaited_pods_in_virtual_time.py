@@ -202,6 +202,34 @@ def test_a_job_that_is_deleted_waits_no_longer(made: Made) -> None:
     play(program)
 
 
+@KINDS
+@pytest.mark.parametrize("is_deleted", [True, False])
+def test_nothing_is_held_for_a_resumed_job_that_makes_no_pods(made: Made, is_deleted: bool) -> None:
+    """It is deleted, or suspended by its user, in the moment in which it is resumed."""
+
+    async def program(world: World) -> None:
+        await waiting(world, *made(), run_s=60)
+        is_ended = False
+
+        def end_it(change: Change) -> None:
+            nonlocal is_ended
+            if not (is_ended or is_waiting(world)):
+                is_ended = True
+                if is_deleted:
+                    delete(world, JOBS, "train")
+                else:
+                    world.client.update(Key(JOBS, "default", "train"), suspended(True))
+
+        world.client.subscribe(JOBS, end_it)
+        world.create([rival()])
+        while not is_ended:
+            await asyncio.sleep(0.1)
+        await asyncio.sleep(20)
+        assert (pods(world, "train"), bound(world, "rival")) == ([], 4)
+
+    play(program)
+
+
 @pytest.mark.parametrize("delays", [(1, 1), (30, 30), (2, 50), (90, 90)])
 @pytest.mark.parametrize("has_new_leader", [False, True])
 def test_its_capacity_is_held_until_its_pods_come_but_for_a_minute(

@@ -188,6 +188,11 @@ class WorkloadSuspender:
         found = await self._present(suspension)
         return found is not None and self._is_ours(suspension, found)
 
+    async def makes_pods(self, suspension: Suspension) -> bool:
+        """Whether the workload is there and not suspended."""
+        found = await self._present(suspension)
+        return found is not None and _value_at(found, self._kind_of(suspension).suspended) is not True
+
     async def resume(self, suspension: Suspension) -> bool:
         """Resume the workload; False if it is gone, or not suspended by this suspension."""
         found = await self._present(suspension)

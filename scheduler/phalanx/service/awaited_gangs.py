@@ -86,6 +86,11 @@ class AwaitedGangs:
         asyncio.get_running_loop().call_later(_COMING_S, self._give_up, held)
         return held.suspension
 
+    def is_held(self, workload: str) -> bool:
+        """Whether awaited pods of this workload hold nodes."""
+        held = self._held.get(workload)
+        return held is not None and held.is_placed
+
     def drop(self, workload: str) -> None:
         """Await its pods no longer."""
         held = self._held.pop(workload, None)

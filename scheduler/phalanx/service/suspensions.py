@@ -48,6 +48,9 @@ _BACKOFF_LONGEST_S: Final = 10.0
 _RESUME_CHECK_S: Final = 1.0
 """Seconds between two looks at the pods of suspended workloads."""
 
+_COMING_CHECK_S: Final = 5.0
+"""Seconds between two looks at a resumed workload whose pods have not come: nodes are held for them."""
+
 _STATE_CHECK_S: Final = 30.0
 """Seconds between two looks at a suspended workload that waits: its user may hold or delete it."""
 
@@ -328,12 +331,27 @@ class Suspensions:
             _log_of(suspension).info("workload resumed")
             message = "Resumed after its pods were evicted"
             self._events.resumed(self._workload(suspension), message=message)
+            self._check_coming_later(suspension)
         else:
             self._awaited.drop(suspension.uid)
             if self._context.clock.monotonic() < self._late_until:
                 self._repeat_later(partial(self._resume, suspension), suspension)
                 return
         await self._forget(suspension)
+
+    def _check_coming_later(self, suspension: Suspension) -> None:
+        if self._awaited.is_held(suspension.uid):
+            check = partial(self._check_coming, suspension)
+            self._queue.put_later(suspension.namespace, check, delay=_COMING_CHECK_S)
+
+    async def _check_coming(self, suspension: Suspension) -> None:
+        """Hold no nodes for pods of a workload that was deleted, or suspended again, before they came."""
+        try:
+            if not await self._suspender.makes_pods(suspension):
+                self._awaited.drop(suspension.uid)
+        except _FAILED as error:
+            _log_of(suspension).info("resumed workload not read", error=str(error))
+        self._check_coming_later(suspension)
 
     async def _forget(self, suspension: Suspension) -> None:
         """What may not be written is no record either."""
