@@ -1,6 +1,6 @@
 """Of very many different gangs that were refused for capacity a cycle looks at some only.
 
-Random histories of API objects go through the real cache, with evictions, joint admission and moves. In each
+Random histories of API objects go through the real cache, with evictions and joint admission. In each
 cycle an engine that has seen all cycles decides what an engine decides that has seen none. Where nothing
 evicts, every gang starts in the end that fits, and the queues report what they report if a cycle looks at all
 gangs.
