@@ -30,7 +30,7 @@ from phalanx.cache.nodes import NodeTable
 from phalanx.cache.nominations import NominationTable
 from phalanx.cache.placed_pods import PlacedPodIndex
 from phalanx.cache.pods import PodTable
-from phalanx.cache.supply_tables import SupplyTables
+from phalanx.cache.supply_tables import SupplyTables, by_method
 from phalanx.cache.table import ObjectStore, key_of, relist
 from phalanx.cache.usage import ForeignUsage
 from phalanx.model.api.kinds import kind_name
@@ -99,6 +99,7 @@ class Cache:
             scheduler_name=scheduler_name, pod=pods.get, changed=self._claims_changed
         )
         self._supplies: Final[tuple[SupplyTables, ...]] = (self._claims, self._devices)
+        self._supplies_with: Final = by_method(self._supplies)
         self._cluster_objects = ClusterObjects(
             namespace_changed=self._gangs.namespace_changed,
             class_changed=self._class_changed,
@@ -156,7 +157,7 @@ class Cache:
         for event in events:
             self._take(event, log)
         if self._nodes.are_listed:
-            for supply in self._supplies:
+            for supply in self._supplies_with["nodes_changed"]:
                 supply.nodes_changed(self._nodes.is_offered, log)
         if log.queues_changed:
             self._gangs.queues_changed(self._cluster_objects.queue_rules(), log)
@@ -201,7 +202,7 @@ class Cache:
     def _assume(self, event: Assumed, log: ChangeLog) -> None:
         self._pods.assume(event, log)
         pod = self._pods.get(event.pod)
-        for supply in self._supplies if pod is not None and pod.assumed else ():
+        for supply in self._supplies_with["assume"] if pod is not None and pod.assumed else ():
             supply.assume(event, log)
 
     def _relist(self, event: Relisted, log: ChangeLog) -> None:
@@ -231,13 +232,13 @@ class Cache:
                 self._nodes.take(*after, log)
             if before is not None:
                 self._nodes.release(*before, log)
-        for supply in self._supplies:
+        for supply in self._supplies_with["pod_changed"]:
             supply.pod_changed(old, new, log)
         self._foreign.replace(old, new)
         self._nominations.replace(old, new, log)
         self._placed_pods.replace(old, new, log)
         self._gangs.replace(old, new, log)
-        for supply in self._supplies:
+        for supply in self._supplies_with["gang_changed"]:
             supply.gang_changed(old, new, log)
 
     def _claims_changed(self, uid: PodUid, log: ChangeLog) -> None:
@@ -414,15 +415,27 @@ class Cache:
     def supply_conflict(self, pod: Pod, node: Node) -> str:
         """Why a pod that is assumed on the node cannot get what was decided for it of supplies; empty if
         nothing forbids it."""
-        return next(filter(None, (supply.conflict(pod, node) for supply in self._supplies)), "")
+        for supply in self._supplies_with["conflict"]:
+            text = supply.conflict(pod, node)
+            if text:
+                return text
+        return ""
 
     def supply_shortage(self, pod: Pod) -> str:
         """Of which supply the node of the pod has too little since the decision; empty for none."""
-        return next(filter(None, (supply.shortage(pod) for supply in self._supplies)), "")
+        for supply in self._supplies_with["shortage"]:
+            text = supply.shortage(pod)
+            if text:
+                return text
+        return ""
 
     def not_ready(self, pod: PodUid) -> str:
         """Why a placed pod must not be bound yet; empty if nothing delays it."""
-        return next(filter(None, (supply.not_ready(pod) for supply in self._supplies)), "")
+        for supply in self._supplies_with["not_ready"]:
+            text = supply.not_ready(pod)
+            if text:
+                return text
+        return ""
 
     def provided(self, pod: Pod, node: Node) -> frozenset[str]:
         """The resources that the pod requests and gets from supplies: the node has none of them."""

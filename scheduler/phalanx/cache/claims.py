@@ -159,7 +159,7 @@ class ClaimTables(SupplyTables):
             users = self.users().get(claim.key, ())
             if users and users[0].uid != pod.uid:
                 return in_use(claim.key, users[0])
-        return self._volume_conflict(pod)
+        return self._volume_conflict(pod) if pod.volumes else ""
 
     def shortage(self, pod: Pod) -> str:
         """Of volumes that may be attached."""

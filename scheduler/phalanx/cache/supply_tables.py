@@ -1,6 +1,6 @@
 """What the cache asks of the tables of a supply: kinds of the API, and what follows from them for pods."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from phalanx.cache.events import Assumed, ChangeLog
@@ -61,3 +61,12 @@ class SupplyTables:
     def provided(self, pod: Pod, node: Node) -> frozenset[str]:
         """Resources that the pod requests and gets from the supply: the node has none of them."""
         return frozenset()
+
+
+def by_method(supplies: Sequence[SupplyTables]) -> Mapping[str, tuple[SupplyTables, ...]]:
+    """For each method the tables that override it: others need not be told or asked."""
+    methods = [name for name, value in vars(SupplyTables).items() if callable(value)]
+    return {
+        name: tuple(each for each in supplies if getattr(type(each), name) is not vars(SupplyTables)[name])
+        for name in methods
+    }

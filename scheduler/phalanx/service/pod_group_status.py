@@ -63,7 +63,7 @@ def status_of(gang: Gang, report: GangReport, *, before: PodGroupStatus, now_ms:
     lacks = what_it_lacks(gang) if phase == DEGRADED else ""
     return PodGroupStatus(
         phase=phase,
-        counts=_of_existing(gang.members) if counts.pending else counts,
+        counts=_of_existing(gang.members, counts) if counts.pending else counts,
         conditions=(
             _scheduled(gang, phase, verdict, lacks, started=started, now_ms=now_ms),
             *_degraded(lacks, now_ms),
@@ -109,8 +109,10 @@ def status_without_members(before: PodGroupStatus, report: GangReport, *, now_ms
     return PodGroupStatus(phase=_PENDING, counts=Counts(), conditions=conditions)
 
 
-def _of_existing(members: tuple[Pod, ...]) -> Counts:
-    return _counts([pod for pod in members if not is_awaited(pod.uid)])
+def _of_existing(members: tuple[Pod, ...], counts: Counts) -> Counts:
+    """The counts of members that exist. `counts`: those of all members."""
+    existing = [pod for pod in members if not is_awaited(pod.uid)]
+    return counts if len(existing) == len(members) else _counts(existing)
 
 
 def _counts(members: Sequence[Pod]) -> Counts:

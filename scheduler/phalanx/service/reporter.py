@@ -360,7 +360,7 @@ class Reporter:
         self._status.pod_group_of(VOLCANO, meta, write)
 
     def _report(self, gang: Gang, report: GangReport) -> None:
-        if any(is_awaited(uid) for _, uids in gang.placed_uids for uid in uids):
+        if any(is_awaited(uids[0]) for _, uids in gang.placed_uids):
             return  # its workload is being resumed: nothing of it runs yet
         self._resize(gang.id, gang, report.verdict)
         if report.verdict is not None:

@@ -167,8 +167,8 @@ class DeviceTables(SupplyTables):
     def conflict(self, pod: Pod, node: Node) -> str:
         """Why the pod must not be bound to the node with what was decided for its claims; empty if nothing
         forbids it."""
-        grants = self._grants.get(pod.uid) if _may_be_charged(pod) else None
-        if grants is None:
+        grants = self._grants.get(pod.uid)
+        if grants is None or not _may_be_charged(pod):
             return ""
         return self._check.conflict(
             [self._extended_claims.as_shown(pod.uid, each, self._shown) for each in grants], node

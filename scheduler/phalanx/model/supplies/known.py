@@ -65,8 +65,9 @@ def _by_request() -> Mapping[str, Supply]:
 
 def supply_of(resource: str) -> Supply | None:
     """The supply of a resource; None if nodes list it."""
-    name = resource.partition("[")[0].partition(" ")[0]
-    return _by_prefix().get(name) if len(name) < len(resource) else None
+    if "[" not in resource and " " not in resource:
+        return None
+    return _by_prefix().get(resource.partition("[")[0].partition(" ")[0])
 
 
 def writer_of(resource: str) -> Supply | None:
