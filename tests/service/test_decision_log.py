@@ -1,16 +1,30 @@
 """What the log says of decisions: a line for each start and eviction, nothing for a cycle without them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
+import structlog
 from phalanx.model.decisions import Bind, Certificate, CycleResult, Evict, EvictionReason, Placement
 from phalanx.model.names import GangId, NodeName, PodUid, QueueName
 from phalanx.observe.ports import GangStart
+from phalanx.service import decision_log
 from phalanx.service.decision_log import DecisionLog
 from structlog.testing import capture_logs
 
 Lines = Callable[[CycleResult], list[Mapping[str, Any]]]
+
+
+@pytest.fixture(autouse=True)
+def all_levels(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Log every level, whatever earlier tests have configured, by a logger that none of them has bound."""
+    before = structlog.get_config()
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(0), cache_logger_on_first_use=False
+    )
+    monkeypatch.setattr(decision_log, "_log", structlog.get_logger())
+    yield
+    structlog.configure(**before)
 
 
 @pytest.fixture(name="lines")
