@@ -16,6 +16,7 @@ from phalanx.kube.client import Patch
 from phalanx.kube.errors import AlreadyExists, NotFound
 from phalanx.kube.writing import WriteContext
 from phalanx.limits import EVENT_NAME_MAX, EVENT_SERIES_MAX
+from phalanx.model.api.kind import Kind
 
 _EVENT_REPEAT_PERIOD_S: Final = 360.0
 """Seconds before a repeated event is written again, as in the recorder of client-go."""
@@ -34,6 +35,11 @@ class PodRef(Struct, frozen=True):
     uid: str
     kind: str = "Pod"
     api_version: str = "v1"
+
+
+def reference(kind: Kind, namespace: str, name: str, uid: str) -> PodRef:
+    """An object of another kind that an event is about."""
+    return PodRef(namespace, name, uid, kind.api_name, kind.api_version)
 
 
 class EventSource(Struct, frozen=True):

@@ -16,12 +16,11 @@ from msgspec import Struct
 
 from phalanx.kube.api_fields import format_time
 from phalanx.kube.background_writer import BackgroundWriter, WriteQueue
-from phalanx.kube.events import EventSource, PodEvents, PodRef
+from phalanx.kube.events import EventSource, PodEvents, PodRef, reference
 from phalanx.kube.job_sizes import JobSize, JobSizeWriter
 from phalanx.kube.status import StatusWriter
 from phalanx.kube.writing import WriteContext
 from phalanx.limits import EVENTS_WAITING_MAX, REPORT_FLUSH_S, REPORT_PERIOD_S, STATUS_WAITING_MAX
-from phalanx.model.api.kind import Kind
 from phalanx.model.api.kinds import KINDS
 from phalanx.model.api.pod_groups import Counts
 from phalanx.model.api.volcano import VolcanoPodGroup
@@ -448,20 +447,16 @@ class Reporter:
         """Its PodGroup, workload, or the one workload that controls its pods."""
         group = self._state.objects.pod_group(gang.id)
         if group is not None:
-            return _reference(KINDS["PodGroup"], gang.namespace, group.metadata.name, gang.uid)
+            return reference(KINDS["PodGroup"], gang.namespace, group.metadata.name, gang.uid)
         if gang.kind is GangKind.WORKLOAD and gang.workload in KINDS:
-            return _reference(KINDS[gang.workload], gang.namespace, gang.name, gang.uid)
+            return reference(KINDS[gang.workload], gang.namespace, gang.name, gang.uid)
         dialect = DIALECTS.get(gang.dialect)
         if gang.kind is GangKind.POD_GROUP and dialect is not None and dialect.kind in KINDS:
             named = self._state.objects.pod_group_of(dialect, gang.id)
             kind = KINDS[dialect.kind]
-            return None if named is None else _reference(kind, gang.namespace, named.metadata.name, gang.uid)
+            return None if named is None else reference(kind, gang.namespace, named.metadata.name, gang.uid)
         owners = {pod.controller for pod in gang.members}
         owner = owners.pop() if len(owners) == 1 and gang.kind is GangKind.LABEL else None
         if owner is None or owner.workload not in KINDS:
             return None
-        return _reference(KINDS[owner.workload], gang.namespace, owner.name, owner.uid)
-
-
-def _reference(kind: Kind, namespace: str, name: str, uid: str) -> PodRef:
-    return PodRef(namespace, name, uid, kind.api_name, kind.api_version)
+        return reference(KINDS[owner.workload], gang.namespace, owner.name, owner.uid)

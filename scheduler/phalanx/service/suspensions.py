@@ -16,11 +16,10 @@ import structlog
 from phalanx.framework.config import SchedulerConfig
 from phalanx.kube.decode import Undecodable
 from phalanx.kube.errors import ApiError, is_refused, retry_after
-from phalanx.kube.events import PodEvents, PodRef
+from phalanx.kube.events import PodEvents, PodRef, reference
 from phalanx.kube.flow_control import Backoff, FairQueue
 from phalanx.kube.workload_suspender import SUSPENSIONS_MAX, Root, Suspension, WorkloadSuspender
 from phalanx.kube.writing import WriteContext
-from phalanx.model.api.kind import Kind
 from phalanx.model.api.kinds import KINDS
 from phalanx.model.awaited_pods import is_awaited, workload_of_awaited
 from phalanx.model.conversion.workload_members import Workload
@@ -168,7 +167,7 @@ class Suspensions:
 
     def _report_on_group(self, gang: Gang, evictions: Sequence[Evict]) -> None:
         if has_own_status(gang):
-            group = _reference(KINDS["PodGroup"], gang.namespace, gang)
+            group = reference(KINDS["PodGroup"], gang.namespace, gang.name, gang.uid)
             self._events.preempted(group, message=self._text(evictions))
 
     def _delete(self, gang: Gang, evictions: Sequence[Evict], done: Done) -> None:
@@ -178,8 +177,8 @@ class Suspensions:
         for owner in controllers:
             kind = self._suspender.kind_named(owner.workload) if owner is not None else None
             if owner is not None and kind is not None:
-                reference = _reference(kind, gang.namespace, owner)
-                self._events.preempted(reference, message=self._text(evictions))
+                about = reference(kind, gang.namespace, owner.name, owner.uid)
+                self._events.preempted(about, message=self._text(evictions))
         done(False)
 
     def _text(self, evictions: Sequence[Evict]) -> str:
@@ -380,7 +379,7 @@ class Suspensions:
     def _workload(self, suspension: Suspension) -> PodRef:
         kind = self._suspender.kind_named(suspension.kind)
         assert kind is not None
-        return _reference(kind, suspension.namespace, suspension)
+        return reference(kind, suspension.namespace, suspension.name, suspension.uid)
 
     def _new_backoff(self) -> Backoff:
         return self._context.backoff(first=_BACKOFF_FIRST_S, longest=_BACKOFF_LONGEST_S)
@@ -413,10 +412,6 @@ def has_other_pods(gang: Gang, workload: Workload | None, pods: Iterable[Pod]) -
     ours = {pod.scheduler_name for pod in gang.members}
     others = [pod for pod in pods if pod.uid not in gang.by_uid and not pod.is_finished and not pod.deleting]
     return any(roles is None or pod.role in roles or pod.scheduler_name in ours for pod in others)
-
-
-def _reference(kind: Kind, namespace: str, named: Gang | Controller | Suspension) -> PodRef:
-    return PodRef(namespace, named.name, named.uid, kind.api_name, kind.api_version)
 
 
 def _log_of(suspension: Suspension) -> Any:
