@@ -7,6 +7,7 @@ from phalanx.cache.events import Assumed, ChangeLog
 from phalanx.cache.table import ObjectStore
 from phalanx.model.names import PodUid
 from phalanx.model.nodes import Node
+from phalanx.model.overridden_methods import methods_of, overrides
 from phalanx.model.pods import Pod
 
 
@@ -65,8 +66,7 @@ class SupplyTables:
 
 def by_method(supplies: Sequence[SupplyTables]) -> Mapping[str, tuple[SupplyTables, ...]]:
     """For each method the tables that override it: others need not be told or asked."""
-    methods = [name for name, value in vars(SupplyTables).items() if callable(value)]
     return {
-        name: tuple(each for each in supplies if getattr(type(each), name) is not vars(SupplyTables)[name])
-        for name in methods
+        name: tuple([each for each in supplies if overrides(type(each), name, SupplyTables)])
+        for name in methods_of(SupplyTables)
     }

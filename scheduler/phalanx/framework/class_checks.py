@@ -6,17 +6,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from phalanx.framework.pod_view import PluginError
-
-
-def methods_of(protocol: type) -> tuple[str, ...]:
-    """The names of the methods that classes may override."""
-    public = (name for name, value in vars(protocol).items() if inspect.isfunction(value))
-    return tuple(name for name in public if not name.startswith("_"))
-
-
-def overrides(kind: type, method: str, protocol: type) -> bool:
-    """Whether the class has a method of its own."""
-    return getattr(kind, method) is not getattr(protocol, method)
+from phalanx.model.overridden_methods import methods_of, overrides
 
 
 def check_methods(kind: type, protocol: type, *, noun: str, declarations: Sequence[str] = ()) -> None:

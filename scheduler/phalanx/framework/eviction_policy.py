@@ -2,11 +2,12 @@
 
 from typing import Final
 
-from phalanx.framework.class_checks import check_methods, methods_of
+from phalanx.framework.class_checks import check_methods
 from phalanx.framework.evictions import Beneficiary, PodEvictionLimit, QueueEvictionLimit
 from phalanx.framework.view import SessionView
 from phalanx.model.gangs import Gang
 from phalanx.model.names import PodUid
+from phalanx.model.overridden_methods import methods_of
 from phalanx.model.resources import NONE, Resources
 
 NEVER: Final = 1 << 62

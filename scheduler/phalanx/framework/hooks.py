@@ -11,7 +11,6 @@ from typing import Any, Final, TypeVar
 
 from msgspec import json
 
-from phalanx.framework import class_checks
 from phalanx.framework.eligibility import NodeCheck
 from phalanx.framework.eviction_policy import QUESTIONS, EvictionPolicy, NoEvictions
 from phalanx.framework.evictions import Beneficiary, PodEvictionLimit, QueueEvictionLimit
@@ -20,6 +19,7 @@ from phalanx.framework.plugin import NEVER, GangOrder, Key, NodeFilter, Plugin, 
 from phalanx.framework.pod_view import Declarations, DeclaredReads, PluginError, PodView
 from phalanx.framework.view import SessionView
 from phalanx.limits import AMOUNT_MAX
+from phalanx.model import overridden_methods
 from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.nodes import Node
@@ -358,7 +358,7 @@ class Hooks:
             question: [
                 (plugin, getattr(policy, question))
                 for plugin, policy in self._eviction_policies
-                if class_checks.overrides(type(policy), question, EvictionPolicy)
+                if overridden_methods.overrides(type(policy), question, EvictionPolicy)
             ]
             for question in QUESTIONS
         }

@@ -13,7 +13,6 @@ from typing import Any, ClassVar, Final
 from msgspec import Struct
 
 from phalanx.framework import class_checks
-from phalanx.framework.class_checks import methods_of
 from phalanx.framework.eligibility import NodeCost, NodeFilter
 from phalanx.framework.eviction_policy import NEVER, EvictionPolicy
 from phalanx.framework.evictions import Beneficiary, PodEvictionLimit, QueueEvictionLimit
@@ -25,9 +24,11 @@ from phalanx.framework.pod_view import (
     plain_fields,
 )
 from phalanx.framework.view import SessionView
+from phalanx.model import overridden_methods
 from phalanx.model.api.pod_groups import PodGroupSpec
 from phalanx.model.gangs import Gang
 from phalanx.model.nodes import Node
+from phalanx.model.overridden_methods import methods_of
 from phalanx.model.pods import Pod
 from phalanx.model.queues import Queue
 from phalanx.model.reasons import Objection
@@ -194,7 +195,7 @@ DECLARATIONS: Final = (
 
 def overrides(plugin: type[Plugin], hook: str) -> bool:
     """Whether the class has a hook of its own."""
-    return class_checks.overrides(plugin, hook, Plugin)
+    return overridden_methods.overrides(plugin, hook, Plugin)
 
 
 def check_class(plugin: type[Plugin]) -> None:

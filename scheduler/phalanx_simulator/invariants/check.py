@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from msgspec import Struct
 from phalanx.model.decisions import CycleResult
+from phalanx.model.overridden_methods import overrides
 from phalanx.model.snapshot import Snapshot
 
 from phalanx_simulator.embedded.limits import SIM_VIOLATIONS_KEPT
@@ -187,7 +188,7 @@ class Checks:
 
 
 def _overrides(check: Check, hook: str) -> bool:
-    return getattr(type(check), hook) is not getattr(Check, hook)
+    return overrides(type(check), hook, Check)
 
 
 class Violations:

@@ -13,6 +13,7 @@ from msgspec import Struct
 from phalanx.model.api import core
 from phalanx.model.names import NodeName
 from phalanx.model.nodes import Node, NodeState
+from phalanx.model.overridden_methods import overrides
 from phalanx.model.pods import Device, Pod, PodPhase, PodShape
 from phalanx.model.reasons import Objection
 from phalanx.model.resources import Resources, add, fits
@@ -49,8 +50,7 @@ def supplies() -> Mapping[str, Supply]:
 @cache
 def supplies_with(method: str) -> tuple[Supply, ...]:
     """The supplies that override this method: others need not be asked."""
-    default = getattr(Supply, method)
-    return tuple([supply for supply in supplies().values() if getattr(type(supply), method) is not default])
+    return tuple([supply for supply in supplies().values() if overrides(type(supply), method, Supply)])
 
 
 @cache
