@@ -14,6 +14,7 @@ from phalanx_simulator.invariants.catalogue import ALL_CHECKS
 from phalanx_simulator.runs.world import World, WorldSettings
 
 from tests.service.dialect_world import found
+from tests.service.leaders import kill_the_leader_at
 from tests.service.test_suspensions_in_virtual_time import (
     JOBS,
     POD_GROUPS,
@@ -295,19 +296,8 @@ def test_a_leader_that_dies_at_a_write_leaves_no_job_suspended(
 ) -> None:
     async def program(world: World) -> None:
         await running_job(world, *made())
-        killed = asyncio.Event()
-        leader = world.leader()
-        assert leader is not None
-
-        def observe(exchange: Exchange) -> None:
-            if exchange.landed_at is not None and not killed.is_set() and step(exchange):
-                killed.set()
-                leader.kill()
-
-        world.observe(observe)
         world.create([evictor()])
-        async with asyncio.timeout(120):
-            await killed.wait()
+        await kill_the_leader_at(world, step)
         await asyncio.sleep(120)
         await ends_well(world)
 

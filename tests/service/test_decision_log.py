@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
-import structlog
 from phalanx.model.decisions import Bind, Certificate, CycleResult, Evict, EvictionReason, Placement
 from phalanx.model.names import GangId, NodeName, PodUid, QueueName
 from phalanx.observe.ports import GangStart
@@ -12,19 +11,15 @@ from phalanx.service import decision_log
 from phalanx.service.decision_log import DecisionLog
 from structlog.testing import capture_logs
 
+from tests.service.all_levels import all_levels_of
+
 Lines = Callable[[CycleResult], list[Mapping[str, Any]]]
 
 
 @pytest.fixture(autouse=True)
 def all_levels(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Log every level, whatever earlier tests have configured, by a logger that none of them has bound."""
-    before = structlog.get_config()
-    structlog.configure(
-        wrapper_class=structlog.make_filtering_bound_logger(0), cache_logger_on_first_use=False
-    )
-    monkeypatch.setattr(decision_log, "_log", structlog.get_logger())
-    yield
-    structlog.configure(**before)
+    with all_levels_of(decision_log, monkeypatch):
+        yield
 
 
 @pytest.fixture(name="lines")

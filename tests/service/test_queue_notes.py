@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import structlog
 from phalanx.cache.cache import Cache
 from phalanx.cache.events import Applied, Deleted, Relisted
 from phalanx.model.dialects.queues import QueueDialectName
@@ -13,20 +12,15 @@ from phalanx.service.cluster_state import QueueNoteLog
 from structlog.testing import capture_logs
 
 from tests.model.written import named
+from tests.service.all_levels import all_levels_of
 
 CACHE = Cache(scheduler_name="phalanx", queue_dialects=tuple(QueueDialectName))
 
 
 @pytest.fixture(autouse=True)
 def all_levels(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Log every level, whatever earlier tests have configured, by a logger that none of them has bound."""
-    before = structlog.get_config()
-    structlog.configure(
-        wrapper_class=structlog.make_filtering_bound_logger(0), cache_logger_on_first_use=False
-    )
-    monkeypatch.setattr(cluster_state, "_log", structlog.get_logger())
-    yield
-    structlog.configure(**before)
+    with all_levels_of(cluster_state, monkeypatch):
+        yield
 
 
 def queue(**spec: Any) -> Any:

@@ -20,6 +20,7 @@ from phalanx_simulator.invariants.catalogue import ALL_CHECKS
 from phalanx_simulator.runs.world import World, WorldSettings, in_world
 
 from tests.service.dialect_world import bound, recorder, writes_to
+from tests.service.leaders import kill_the_leader_at
 
 pytestmark = pytest.mark.usefixtures("quiet")
 
@@ -74,20 +75,9 @@ def is_bind(exchange: Exchange) -> bool:
     return exchange.path.endswith("/binding")
 
 
-async def kill_the_leader_at(world: World, step: Callable[[Exchange], bool]) -> None:
-    """Wait until a request of this kind has been applied, kill the leader then, and hold the queue."""
-    killed = asyncio.Event()
-    leader = world.leader()
-    assert leader is not None
-
-    def observe(exchange: Exchange) -> None:
-        if exchange.landed_at is not None and not killed.is_set() and step(exchange):
-            killed.set()
-            leader.kill()
-
-    world.observe(observe)
-    async with asyncio.timeout(120):
-        await killed.wait()
+async def kill_and_hold_at(world: World, step: Callable[[Exchange], bool]) -> None:
+    """Kill the leader at a request, and hold the queue then."""
+    await kill_the_leader_at(world, step)
     hold(world, "Held")
 
 
@@ -135,7 +125,7 @@ def play(part: Callable[[World], object]) -> None:
 def test_a_start_of_which_no_bind_was_sent_passes_all_gates_again(gang: Gang) -> None:
     async def part(world: World) -> None:
         world.create(gang())
-        await kill_the_leader_at(world, is_record)
+        await kill_and_hold_at(world, is_record)
         assert bound(world, "train") == 0
         await asyncio.sleep(120)
         assert bound(world, "train") == 0, "nothing is repaired that was never bound"
@@ -152,7 +142,7 @@ def test_a_start_of_which_no_bind_was_sent_passes_all_gates_again(gang: Gang) ->
 def test_a_start_is_completed_by_the_next_leader(gang: Gang) -> None:
     async def part(world: World) -> None:
         world.create(gang())
-        await kill_the_leader_at(world, is_bind)
+        await kill_and_hold_at(world, is_bind)
         assert 0 < bound(world, "train") <= MEMBERS
         await asyncio.sleep(60)
         assert bound(world, "train") == MEMBERS
@@ -182,7 +172,7 @@ def test_a_loss_is_repaired_once(gang: Gang) -> None:
     async def part(world: World) -> None:
         world.create(gang())
         await asyncio.sleep(30)
-        killing = world.go(kill_the_leader_at(world, is_bind))
+        killing = world.go(kill_and_hold_at(world, is_bind))
         await asyncio.sleep(0.1)
         lose_one(world)
         await killing
@@ -224,7 +214,7 @@ def test_a_gang_that_was_evicted_has_lost_nothing(gang: Gang) -> None:
         await asyncio.sleep(30)
         assert bound(world, "train") == MEMBERS
         world.create([manifests.priority_class("urgent", 1000)])
-        killing = world.go(kill_the_leader_at(world, is_last_deletion(world)))
+        killing = world.go(kill_and_hold_at(world, is_last_deletion(world)))
         urgent = [manifests.pod(f"urgent-{number}", run_s=60.0) for number in range(8)]
         for each in urgent:
             each["spec"]["priorityClassName"] = "urgent"

@@ -17,6 +17,7 @@ from phalanx_simulator.invariants.catalogue import ALL_CHECKS
 from phalanx_simulator.runs.world import World, WorldSettings, in_world
 
 from tests.service.dialect_world import found
+from tests.service.leaders import kill_the_leader_at
 from tests.service.test_workloads_in_virtual_time import (
     JOB_SETS,
     bound,
@@ -311,19 +312,8 @@ def is_resumed(exchange: Exchange) -> bool:
 def test_the_next_leader_completes_it(step: Callable[[Exchange], bool]) -> None:
     async def program(world: World) -> None:
         await running_job(world)
-        killed = asyncio.Event()
-        leader = world.leader()
-        assert leader is not None
-
-        def observe(exchange: Exchange) -> None:
-            if exchange.landed_at is not None and not killed.is_set() and step(exchange):
-                killed.set()
-                leader.kill()
-
-        world.observe(observe)
         world.create([evictor()])
-        async with asyncio.timeout(120):
-            await killed.wait()
+        await kill_the_leader_at(world, step)
         await asyncio.sleep(120)
         await ends_well(world)
 
