@@ -215,6 +215,22 @@ def test_a_moved_member_counts_for_one_loss() -> None:
     assert scenario.memory.records[G].placed[0].bound == 2
 
 
+@pytest.mark.parametrize("gpu", [2, 8])
+def test_a_foreign_member_that_leaves_again_is_none_of_those_that_were_bound(gpu: int) -> None:
+    """A pod that runs in another gang joined this one for a while. It requests the same or less."""
+    scenario = started(2).nodes("n", 3, gpu=8)
+    members = scenario.members("g")
+    scenario.gang("new", 1, gpu=gpu, queue="a", on=["n-2"])
+    visitor = scenario.members("new")[0]
+    scenario.change("g", members=(*members, visitor))
+    scenario.change("new", members=())
+    decide(scenario)
+    scenario.change("g", members=members)
+    scenario.change("new", members=(visitor,))
+    decide(scenario)
+    assert [each.bound for each in scenario.memory.records[G].placed] == [2]
+
+
 def test_a_running_member_with_another_role_is_not_lost() -> None:
     scenario = started(2, role="worker").nodes("n", 3, gpu=8)
     first, second = scenario.members("g")

@@ -24,6 +24,7 @@ from phalanx.limits import BIND_ATTEMPTS_MAX
 from phalanx.model.decisions import Bind, Certificate, Placement
 from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.pods import Device
+from phalanx.model.records import GangRecord
 from phalanx.model.supplies.devices.claims import AwaitedClaim, ClaimGrant
 from phalanx.model.supplies.volumes.published import UnboundClaim
 
@@ -78,6 +79,7 @@ class Bench:
         awaited_claims: Callable[[Bind], tuple[AwaitedClaim, ...]] = lambda _: (),
         grants: Mapping[str, tuple[ClaimGrant, ...]] = MappingProxyType({}),
         when_recorded: WhenRecorded = lambda _, resume: resume(None),
+        newest_record: Callable[[Placement], GangRecord | None] = lambda placement: placement.record,
         **options: Any,
     ) -> None:
         self.world = world
@@ -98,6 +100,7 @@ class Bench:
                 pod_group_version=lambda group: self.versions.get(group.uid, ""),
                 try_acquire=try_acquire,
                 when_recorded=when_recorded,
+                newest_record=newest_record,
                 unbound_claims=unbound_claims,
                 awaited_claims=awaited_claims,
                 on_awaited=lambda _, why: self.awaited.append(why),

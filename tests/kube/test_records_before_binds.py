@@ -119,6 +119,22 @@ async def test_the_status_of_a_pod_group_gets_the_record_with_the_placement(
     }
 
 
+async def test_a_placement_that_is_written_late_replaces_no_newer_record(
+    world: World, transport: FaultyTransport
+) -> None:
+    """A later cycle has placed more members of the gang, whose placement was written first."""
+    await world.install_crds()
+    group = await world.pod_group("g")
+    more = (replace(RECORD.placed[0], bound=3),)
+    newer = replace(RECORD, placed=more)
+    async with binding(world, transport, newest_record=lambda _: newer) as bench:
+        late = replace(await bench.gang("a", "b"), record=RECORD)
+        bench.binder.submit(late, pod_group=bench.ref_of(group))
+        await bench.settled()
+    written = (await world.get(world.path("PodGroup", "g")))["status"]["record"]
+    assert [each["bound"] for each in written["placed"]] == [3]
+
+
 async def test_a_status_write_replaces_no_newer_record(world: World, transport: FaultyTransport) -> None:
     """The status was computed before the placement was written, and is sent after it."""
     await world.install_crds()

@@ -234,7 +234,8 @@ def _still_bound(
     """The bound members by kind, and the pods of which it is known that they hold no place any more.
 
     A pod that this leader saw on a node holds none if it was evicted, or was moved to another gang. If no
-    member counts, and none has ever been seen on a node, no bind has succeeded: nothing was lost.
+    member counts, and none has ever been seen on a node, no bind has succeeded: nothing was lost. As long as
+    there are more members than are recorded, those that are moved away are taken for the foreign ones.
     """
     bound, dropped = record.bound, set(seen.dropped)
     left = _members_left(gang, seen)
@@ -243,14 +244,25 @@ def _still_bound(
     if not gang.active and not has_run:
         return {}, dropped
     is_over = False
+    foreign = _foreign(bound, seen) if left else {}
     for uid, kind in left:
         pod = gang.by_uid.get(uid)
         is_evicted = uid in seen.evicted or (pod is not None and loses_place(pod.disruption))
         if uid not in dropped and (is_evicted or (pod is None and is_elsewhere(uid))):
-            remove_one(bound, kind)
+            may_be_recorded = is_evicted and bound.get(kind, 0) > 0
+            if foreign.get(kind, 0) > 0 and not may_be_recorded:
+                foreign[kind] -= 1
+            else:
+                remove_one(bound, kind)
             dropped.add(uid)
             is_over |= is_evicted and not gang.active
     return {} if is_over else bound, dropped
+
+
+def _foreign(bound: Counts, seen: SeenMembers) -> dict[RecordKind, int]:
+    """The members that this leader saw on nodes beyond those that are recorded."""
+    were_there = {kind: len(uids) for kind, uids in seen.placed}
+    return missing_from(were_there, [kind for kind, count in bound.items() for _ in range(count)])
 
 
 def _has_run(gang: Gang, seen: SeenMembers) -> bool:

@@ -15,6 +15,7 @@ from phalanx.model.conversion.records import written_record
 from phalanx.model.decisions import Bind, Placement
 from phalanx.model.named_parts import plain
 from phalanx.model.names import PodUid
+from phalanx.model.records import GangRecord
 from phalanx.model.supplies.devices.api import ResourceClaim
 from phalanx.model.supplies.devices.claims import AwaitedClaim
 from phalanx.model.supplies.volumes.published import UnboundClaim
@@ -106,6 +107,8 @@ class BinderCallbacks(Struct, frozen=True):
     """The resourceVersion of a PodGroup as last seen; empty where it must be read."""
     when_recorded: WhenRecorded = lambda _, resume: resume(None)
     """Calls a function when the record of a gang without a PodGroup is stored, or with why it is not."""
+    newest_record: Callable[[Placement], GangRecord | None] = lambda placement: placement.record
+    """The record of the gang after the last cycle. A placement that is written late replaces no newer one."""
     unbound_claims: Callable[[Bind], tuple[UnboundClaim, ...] | None] = lambda _: ()
     """The claims of a placed pod that are not bound yet; None if the pod or its node is gone."""
     awaited_claims: Callable[[Bind], tuple[AwaitedClaim, ...]] = lambda _: ()
@@ -119,7 +122,9 @@ class BinderCallbacks(Struct, frozen=True):
     """The resourceVersion up to which pods are known, for the log."""
 
 
-def placement_patch(placement: Placement, *, version: str, epoch: int) -> bytes:
+def placement_patch(
+    placement: Placement, record: GangRecord | None, *, version: str, epoch: int
+) -> bytes:
     """Encode the merge patch of a PodGroup's status with a placement, who decided it, and the gang's record.
 
     The resourceVersion takes the place of a UID precondition: API servers ignore the UID in a patch of a
@@ -128,8 +133,8 @@ def placement_patch(placement: Placement, *, version: str, epoch: int) -> bytes:
     where = {"level": placement.level or None, "domain": placement.domain or None}
     decided_by = {"leader": epoch, "decision": f"cycle-{placement.cycle}"}
     status: dict[str, object] = {"placement": where, "placementEpoch": decided_by}
-    if placement.record is not None:
-        status["record"] = written_record(placement.record)
+    if record is not None:
+        status["record"] = written_record(record)
     return _encode({"metadata": {"resourceVersion": version}, "status": status})
 
 

@@ -32,7 +32,8 @@ class PlacementWriter:
         if not version:
             version = await self._read_version(group)
         path = KINDS["PodGroup"].path(namespace=group.namespace, name=group.name, subresource="status")
-        body = placement_patch(gang.placement, version=version, epoch=self._context.fence.epoch)
+        record = self._callbacks.newest_record(gang.placement)
+        body = placement_patch(gang.placement, record, version=version, epoch=self._context.fence.epoch)
         await self._client.patch(path, body, how=Patch.MERGE, timeout=self._context.timeout())
 
     async def _read_version(self, group: PodGroupRef) -> str:

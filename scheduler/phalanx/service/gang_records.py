@@ -97,6 +97,10 @@ class GangRecords:
         kept = before.record if record is None else written_record(record)
         return msgspec.structs.replace(status, record=kept)
 
+    def newest(self, placement: Placement) -> GangRecord | None:
+        """The record of a placed gang after the last cycle, which may have placed more of its members."""
+        return self._decided.get(placement.gang, placement.record)
+
     def when_stored(self, placement: Placement, resume: Resume) -> None:
         """Call `resume` when the record of a gang without a PodGroup is stored, or with why it is not."""
         self._store.when_stored(placement.gang, resume)

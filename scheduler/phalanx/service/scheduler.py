@@ -288,6 +288,7 @@ class Scheduler:
             try_acquire=lambda pod: self._reporter.try_acquire(pod),
             pod_group_version=lambda group: self._state.objects.version(GangId(group.uid)),
             when_recorded=lambda placement, resume: self._records.when_stored(placement, resume),
+            newest_record=lambda placement: self._records.newest(placement),
             unbound_claims=parts.cache.unbound_claims,
             awaited_claims=parts.cache.awaited_claims,
             on_awaited=lambda placement, why: self._dispatcher.devices_awaited(placement, why),
