@@ -359,3 +359,16 @@ def test_pods_that_are_created_again_keep_the_place_in_line() -> None:
     scenario.change("g", members=(fresh(pod, "again", created=900),))
     scenario.gang("later", 1, gpu=8, created=800).nodes("n", 1, gpu=8)
     assert decide(scenario).placed() == ["g"]
+
+
+@pytest.mark.parametrize(("minimum", "expected"), [(3, 10), (2, 20), (1, 30)])
+def test_a_gang_is_finishing_since_fewer_than_its_minimum_run(minimum: int, expected: int) -> None:
+    scenario = started(3)
+    ends = (30, 10, 20)
+    done = [
+        replace(pod, phase=PodPhase.SUCCEEDED, ran=(5, end))
+        for pod, end in zip(scenario.members("g"), ends, strict=True)
+    ]
+    scenario.change("g", members=tuple(done), min_member=minimum)
+    decide(scenario)
+    assert scenario.memory.records[G].finishing_since == expected

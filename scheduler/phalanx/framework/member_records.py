@@ -5,6 +5,7 @@ docs/roles.md has the rule. It needs three sources: the record, the members that
 saw of them in earlier cycles, without which some members count as lost that are not.
 """
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -291,12 +292,20 @@ def _members_left(gang: Gang, seen: SeenMembers) -> list[tuple[PodUid, RecordKin
 
 
 def _finishing(gang: Gang, record: GangRecord, now: int) -> GangRecord:
-    """The record with the time at which the first member of the minimum succeeded."""
+    """The record with the time at which the first member of the minimum succeeded: since then, those that run
+    are fewer than the minimum."""
     running = [pod for pod in gang.members if pod.counts_for_gang and pod.phase is not PodPhase.SUCCEEDED]
     if record.finishing_since or gang.minimum.is_reached(running):
         return record
-    ends = [pod.ran[1] for pod in gang.members if pod.ran is not None]
-    return replace(record, finishing_since=min(ends, default=now // 1000))
+    ended = sorted((pod.ran[1], pod.uid) for pod in gang.members if pod.ran is not None)
+
+    def is_below_minimum(number: int) -> bool:
+        return not gang.minimum.is_reached([*running, *(gang.by_uid[uid] for _, uid in ended[number + 1 :])])
+
+    if not ended:
+        return replace(record, finishing_since=now // 1000)
+    first = bisect_left(range(len(ended)), True, key=is_below_minimum)
+    return replace(record, finishing_since=ended[first][0])
 
 
 def _without_lapsed(

@@ -154,10 +154,10 @@ class PreemptionsAreValid(Check):
         for queue in snapshot.queues.values():
             gangs = before.get(queue.name, []) if queue.name not in exempt else []
             for device, covered in _covered(queue, gangs).items():
-                for gang in covered:
-                    if {pod.uid for pod in _minimum(gang)} & by_guarantee:
+                for gang, pods in covered:
+                    if {pod.uid for pod in pods} & by_guarantee:
                         self.violated(queue.name, f"{gang} is evicted within the guarantee")
-                kept = sum(total_requests(_minimum(gang)).get(device, 0) for gang in covered)
+                kept = total_requests([pod for _, pods in covered for pod in pods]).get(device, 0)
                 stay = [pod for each in after[queue.name] for pod in _holders(each) if pod.uid not in gone]
                 if is_one and total_requests(stay).get(device, 0) < kept:
                     self.violated(queue.name, f"it keeps less {device} than its guarantee covered: {kept}")
@@ -189,27 +189,28 @@ def _replaces(placement: Placement, snapshot: Snapshot) -> bool:
     return placement.cause == "replace" or (placement.cause == "start" and is_partly_bound)
 
 
-def _covered(queue: Queue, gangs: Sequence[Gang]) -> dict[str, list[Gang]]:
-    """By device, the gangs that fit in its guarantee, in queue order. For a parent all of them or none, with
+def _covered(queue: Queue, gangs: Sequence[Gang]) -> dict[str, list[tuple[Gang, list[Pod]]]]:
+    """By device, the members that fit in its guarantee, in queue order. For a parent all gangs or none, with
     their surplus, which may come before a gang if the guarantee of a child covers it.
 
-    Those that are not preemptible go first with all their members, only as far as they fit: none is sure if
-    not all fit.
+    Gangs that are not preemptible go first with all their members, only as far as they fit: none is sure if
+    not all fit. Members that are evicted one by one are taken one by one.
     """
-    found: dict[str, list[Gang]] = {}
+    found: dict[str, list[tuple[Gang, list[Pod]]]] = {}
     for device, written in queue.guarantee.items():
         left = min(written, queue.limit.get(device, written))
-        users = [(gang, total_requests(_taken_together(gang)).get(device, 0)) for gang in gangs]
-        users = sorted((each for each in users if each[1] and "/" in device), key=lambda each: _rank(each[0]))
-        is_parent = any(gang.queue != queue.name for gang, _ in users)
-        kept = sum(amount for gang, amount in users if not gang.disruption.is_preemptible)
+        units = [(gang, pods) for gang in sorted(gangs, key=_rank) for pods in _taken_together(gang)]
+        users = [(*unit, total_requests(unit[1]).get(device, 0)) for unit in units]
+        users = [each for each in users if each[2] and "/" in device]
+        is_parent = any(gang.queue != queue.name for gang, _, _ in users)
+        kept = sum(amount for gang, _, amount in users if not gang.disruption.is_preemptible)
         in_all = total_requests([pod for gang in gangs for pod in _holders(gang)]).get(device, 0)
         if kept > left or (is_parent and in_all > left):
             continue
-        for gang, amount in users:
+        for gang, pods, amount in users:
             if amount <= left:
                 left -= amount
-                found.setdefault(device, []).append(gang)
+                found.setdefault(device, []).append((gang, pods))
     return found
 
 
@@ -225,17 +226,21 @@ def _minimum(gang: Gang) -> list[Pod]:
     return [pod for pod in holders if pod.uid not in surplus]
 
 
-def _taken_together(gang: Gang) -> list[Pod]:
+def _taken_together(gang: Gang) -> list[list[Pod]]:
     """The members that a guarantee covers together: surplus that is not preemptible is not evicted either."""
-    return _minimum(gang) if gang.disruption.is_preemptible else _holders(gang)
+    if not gang.disruption.is_preemptible:
+        return [_holders(gang)]
+    if gang.disruption.eviction_mode == "Single":
+        return [[pod] for pod in _holders(gang)]
+    return [_minimum(gang)]
 
 
-def _rank(gang: Gang) -> tuple[bool, int, float, int, str, str]:
+def _rank(gang: Gang) -> tuple[bool, int, float, int, str]:
     began = min(
         (pod.running_since for pod in gang.members if pod.running_since and pod.holds_node), default=inf
     )
     is_preemptible = gang.disruption.is_preemptible
-    return (is_preemptible, -gang.priority, began, gang.created, gang.namespace, gang.name)
+    return (is_preemptible, -gang.priority, began, gang.complete_since, gang.uid)
 
 
 def _path(name: QueueName | None, queues: Mapping[QueueName, Queue]) -> list[QueueName]:
@@ -281,11 +286,30 @@ def _guarantees_device(queue: Queue) -> bool:
 
 
 def _is_finishing(victim: Gang, snapshot: Snapshot) -> bool:
-    """Whether its first succeeded member ended so recently that the gang is not evicted."""
-    ends = [pod.ran[1] * 1000 for pod in victim.members if pod.ran is not None]
+    """Whether successes have left fewer members than its minimum, so recently that it is not evicted.
+
+    They protect a gang once: a record that tells an earlier time is of the first ones.
+    """
+    since = _below_minimum_since(victim)
+    if since is None:
+        return False
+    record = snapshot.record_of(victim)
+    since = min(since, record.finishing_since) if record is not None and record.finishing_since else since
     bounds = [snapshot.queues[name].max_min_runtime_ms for name in _path(victim.queue, snapshot.queues)]
     most = min((bound for bound in bounds if bound is not None), default=MAX_MIN_RUNTIME_DEFAULT_MS)
-    return bool(ends) and snapshot.now < min(ends) + most
+    return snapshot.now < since * 1000 + most
+
+
+def _below_minimum_since(gang: Gang) -> int | None:
+    """When the members that had not succeeded became fewer than its minimum, in seconds since the epoch."""
+    left = [pod for pod in gang.members if pod.counts_for_gang]
+    for pod in sorted(left, key=lambda pod: pod.ran[1] if pod.ran is not None else inf):
+        if pod.ran is None:
+            return None
+        left.remove(pod)
+        if not gang.minimum.is_reached(left):
+            return pod.ran[1]
+    return None
 
 
 def _may_evict(gang: Gang, victim: Gang) -> bool:
