@@ -93,6 +93,20 @@ def test_capacity_is_held_while_the_driver_is_bound_and_runs(assumed: bool, forg
     assert "g" not in later.reasons()
 
 
+@pytest.mark.parametrize("cpu", [4, 5])
+def test_a_start_keeps_what_it_reserves_or_is_given_up_as_a_whole(cpu: int) -> None:
+    """The second gang of b is covered by the guarantee, but is tried after the start of g."""
+    scenario = Scenario("rack").nodes("n", 1, cpu=cpu, within="r").queue("a", priority=1)
+    scenario.queue("b", guarantee={CPU: 2_000})
+    submit(scenario, "g", queue="a", created=0)
+    scenario.gang("large", 8, cpu=1, queue="b", priority=1, created=1).gang(
+        "small", 2, cpu=1, queue="b", created=1
+    )
+    decided = scenario.decide()
+    assert len(decided.nodes("small")) == 2
+    assert len(decided.nodes("g")) == (1 if cpu == 5 else 0)
+
+
 def test_a_gang_starts_again_with_its_reservation_after_a_failed_bind() -> None:
     scenario = filler(spark(5))
     first = scenario.decide()

@@ -13,7 +13,7 @@ from functools import partial
 from msgspec import Struct
 
 from phalanx.actions.consolidation.moves import Moves
-from phalanx.actions.demands.demand import Demand, Stage, beneficiary_of
+from phalanx.actions.demands.demand import START, Demand, Stage, beneficiary_of
 from phalanx.actions.preemption.nominations import Nominations
 from phalanx.actions.problems.capacity_holders import charged, total_of
 from phalanx.actions.reservations.reservations import is_guaranteed_before
@@ -79,7 +79,10 @@ class Yielding:
             return given_up
         asked = beneficiary_of(demand)
         given_up.unclaimed = frozenset(each.gang.id for each in unclaimed if self._yields(each, asked))
+        started = {each.gang for each in self._session.placements if each.cause == START}
         for hold in reversed(self._session.capacity_holds):
+            if hold.gang.id in started:  # a start of the cycle is given up as a whole
+                continue
             pods = [pod for _, held in hold.assignments for pod in held]
             request = Beneficiary(hold.gang, total_charges(pods), _kinds(pods))
             if self._give_up(given_up, partial(Statement.release_hold, hold=hold), request, asked):
