@@ -56,6 +56,15 @@ NEAR_ANOTHER = (740_140,)
 COUNTED_BY_SPREAD = (740_267, 770_306)
 """A pod that the affinity of the gang selects is one that its spread constraints count."""
 
+MANY_ACTIONS = (900_297,)
+"""The search for single actions takes many solves; that for several together has as many again."""
+
+SEGMENTS = (920_191,)
+"""A lower minimum of a subgroup with segments is a multiple of their size."""
+
+SPREAD_BESIDE_WORK = (910_254,)
+"""A spread constraint counts running pods on a tainted node: fewer added nodes are enough than without them."""
+
 SEEDS = (
     *range(examples(50)),
     *WITH_OTHER_MEMBERS,
@@ -70,6 +79,9 @@ SEEDS = (
     *WITHOUT_LABEL,
     *NEAR_ANOTHER,
     *COUNTED_BY_SPREAD,
+    *MANY_ACTIONS,
+    *SEGMENTS,
+    *SPREAD_BESIDE_WORK,
 )
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reasons.md"
 

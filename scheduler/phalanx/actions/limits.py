@@ -109,7 +109,8 @@ ENDING_SOLVES_MAX: Final = 32
 """Solves to find completions: the tries above, and as many to exclude unnecessary ones."""
 
 ADVICE_SOLVES_MAX: Final = 64
-"""Solves to verify the advice of one verdict: each kind of advice takes one to ten."""
+"""Solves to verify the advice of one verdict: each kind of advice takes one to ten. As many again for several
+actions together."""
 
 ADVICE_KINDS_MAX: Final = 4096
 """Kinds of pods that all solves for the advice of one verdict read, on all nodes. A gang of up to 64 kinds

@@ -201,27 +201,32 @@ class AdviceSearch:
         return self._helps(Change(changed, is_empty=self._is_empty))
 
     def _starts(self, changed: Demand) -> bool:
-        """Whether it fits, or other subgroups do.
+        """Whether it fits, or other subgroups do."""
+        return bool(self._starts_after(Change(changed, is_empty=self._is_empty)))
+
+    def _fits_with(self, nodes: Sequence[ChangedNode]) -> bool | None:
+        return self._starts_after(Change(self._demand, is_empty=self._is_empty, nodes=nodes))
+
+    def _starts_after(self, change: Change) -> bool | None:
+        """Whether something of the gang starts; None if that is not known.
 
         In the empty cluster spread constraints may be harder, and pods that affinity selects have ended.
         """
-        change = Change(changed, is_empty=self._is_empty)
-        if self._trials.starts(change):
-            return True
-        now = replace(change, is_empty=False)
-        shapes = [batch.pods[0].shape for batch in changed.batches]
+        found = self._trials.starts(change)
+        shapes = [batch.pods[0].shape for batch in change.demand.batches]
         may_be_harder = any(shape.spread or shape.affinity for shape in shapes)
-        return self._is_empty and may_be_harder and bool(self._trials.starts(now))
-
-    def _fits_with(self, nodes: Sequence[ChangedNode]) -> bool | None:
-        return self._trials.starts(Change(self._demand, is_empty=self._is_empty, nodes=nodes))
+        if found or not (self._is_empty and may_be_harder):
+            return found
+        is_now = self._trials.starts(replace(change, is_empty=False))
+        return is_now if is_now or found is False else None
 
     def _together(self, *, is_empty: bool) -> tuple[Action, ...]:
         """One action that consists of several."""
         session = self._trials.session_for(Change(self._demand, is_empty=is_empty))
         limits = constraints_of(session, self._demand.gang).budgets
         budgets = [rule for rule in limits if rule.name in self._limits]
-        found = CombinedActions(self._session, self._demand, self._trials, budgets, is_empty=is_empty).find()
+        trials = self._trials.renewed()  # the search for single actions may have used all solves
+        found = CombinedActions(self._session, self._demand, trials, budgets, is_empty=is_empty).find()
         return (kinds.Together(found),) if found else ()
 
     def _raised_limits(self) -> Iterator[kinds.RaiseLimits]:

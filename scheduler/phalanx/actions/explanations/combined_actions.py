@@ -55,9 +55,12 @@ class CombinedActions:
         self._is_empty = is_empty
 
     def find(self) -> tuple[Action, ...]:
-        """Actions that are enough together; empty if none are found."""
+        """Actions that are enough together, each of which is necessary; empty if none are proven to be."""
         parts = list(self._parts())
-        return self._as_actions(necessary(parts, self._fits)) if self._fits(parts) else ()
+        if not self._fits(parts):
+            return ()
+        kept = necessary(parts, self._fits)
+        return self._as_actions(kept) if self._trials.may_go_on else ()
 
     def _parts(self) -> Iterator[Part]:
         """All changes, those first that are to be avoided."""

@@ -128,7 +128,9 @@ def lower_minimum(session: Session, demand: Demand, fitting: Sequence[Pod], star
     by_part = Counter(name for pod in there for name in around.get(pod.subgroup, ()))
     roles = {each.name: by_role[each.name] for each in gang.roles if by_role[each.name] < each.min_member}
     parts = {each.name: by_part[each.name] for each in gang.subgroups if by_part[each.name] < each.min_member}
-    is_lower = len(there) < gang.min_member and all((*roles.values(), *parts.values()))
+    segments = {each.name: each.segment for each in gang.subgroups if each.segment}
+    is_valid = not any(count % segments.get(name, 1) for name, count in parts.items())
+    is_lower = len(there) < gang.min_member and is_valid and all((*roles.values(), *parts.values()))
     action = advice.LowerMinimum(len(there), roles, parts, how_to_lower_minimum(gang))
     record = session.records.of(gang)
     found = demands_of(_with_minimum(gang, action), record) if is_lower else ()

@@ -128,6 +128,10 @@ class Trials:
         self._proven: Change | None = None
         """The last change that was proven to help, with the demand that fits then."""
 
+    def renewed(self) -> "Trials":
+        """Trials with as many solves as these had at first."""
+        return Trials(self._problems, self._oracle.renewed())
+
     @property
     def may_go_on(self) -> bool:
         """Whether solves are left. If not, the last trials may have failed for this reason."""
