@@ -63,7 +63,10 @@ SEGMENTS = (920_191,)
 """A lower minimum of a subgroup with segments is a multiple of their size."""
 
 SPREAD_BESIDE_WORK = (910_254,)
-"""A spread constraint counts running pods on a tainted node: fewer added nodes are enough than without them."""
+"""A spread constraint counts running pods on a tainted node: fewer added nodes are enough beside them."""
+
+OTHERS_OF_A_SUBGROUP = (1_003_298,)
+"""A lower minimum of the gang lets other members start, so that of no subgroup must be lower."""
 
 SEEDS = (
     *range(examples(50)),
@@ -80,6 +83,7 @@ SEEDS = (
     *NEAR_ANOTHER,
     *COUNTED_BY_SPREAD,
     *MANY_ACTIONS,
+    *OTHERS_OF_A_SUBGROUP,
     *SEGMENTS,
     *SPREAD_BESIDE_WORK,
 )

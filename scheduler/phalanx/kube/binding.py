@@ -122,9 +122,7 @@ class BinderCallbacks(Struct, frozen=True):
     """The resourceVersion up to which pods are known, for the log."""
 
 
-def placement_patch(
-    placement: Placement, record: GangRecord | None, *, version: str, epoch: int
-) -> bytes:
+def placement_patch(placement: Placement, record: GangRecord | None, *, version: str, epoch: int) -> bytes:
     """Encode the merge patch of a PodGroup's status with a placement, who decided it, and the gang's record.
 
     The resourceVersion takes the place of a UID precondition: API servers ignore the UID in a patch of a

@@ -33,6 +33,9 @@ from phalanx.model.supplies.known import needs_parts
 Fits = Callable[[Demand], bool]
 """Whether this demand, of a changed gang, would fit."""
 
+_MEMBERS: Final = "members"
+"""The part of a lower minimum that is always necessary."""
+
 TAINTS_MAX: Final = 2
 """Taints in one advice, those on most nodes."""
 
@@ -132,12 +135,34 @@ def lower_minimum(session: Session, demand: Demand, fitting: Sequence[Pod], star
     is_valid = not any(count % segments.get(name, 1) for name, count in parts.items())
     is_lower = len(there) < gang.min_member and is_valid and all((*roles.values(), *parts.values()))
     action = advice.LowerMinimum(len(there), roles, parts, how_to_lower_minimum(gang))
-    record = session.records.of(gang)
-    found = demands_of(_with_minimum(gang, action), record) if is_lower else ()
-    if isinstance(found, Objection) or not found or not found[0].is_whole:
-        return
-    if starts(replace(found[0], batches=batches_of(gang, fitting, whole=True))):
-        yield action
+    found = _first_demand(session, gang, action) if is_lower else None
+    if found is not None and starts(replace(found, batches=batches_of(gang, fitting, whole=True))):
+        yield _with_fewest_minimums(session, gang, action, starts)
+
+
+def _first_demand(session: Session, gang: Gang, minimum: advice.LowerMinimum) -> Demand | None:
+    """What starts the gang as a whole with this minimum."""
+    found = demands_of(_with_minimum(gang, minimum), session.records.of(gang))
+    return found[0] if not isinstance(found, Objection) and found and found[0].is_whole else None
+
+
+def _with_fewest_minimums(
+    session: Session, gang: Gang, enough: advice.LowerMinimum, starts: Fits
+) -> advice.LowerMinimum:
+    """The lower minimum without those of roles and subgroups that other members do without."""
+
+    def with_parts(parts: Iterable[str]) -> advice.LowerMinimum:
+        names = set(parts)
+        roles = {name: count for name, count in enough.roles.items() if f"role {name}" in names}
+        subgroups = {name: count for name, count in enough.subgroups.items() if f"subgroup {name}" in names}
+        return replace(enough, roles=roles, subgroups=subgroups)
+
+    def is_enough(parts: Sequence[str]) -> bool:
+        found = _first_demand(session, gang, with_parts(parts)) if _MEMBERS in parts else None
+        return found is not None and starts(found)
+
+    lowered = [*map("role {}".format, enough.roles), *map("subgroup {}".format, enough.subgroups)]
+    return with_parts(necessary([_MEMBERS, *lowered], is_enough))
 
 
 def _may_lower(demand: Demand) -> bool:
