@@ -23,7 +23,7 @@ from pathlib import Path
 
 from msgspec import Struct, structs, to_builtins
 from ortools.sat.python import cp_model
-from phalanx.actions.limits import CYCLE_JOINT_LIMIT
+from phalanx.actions.joint_admission import CYCLE_JOINT_LIMIT
 from phalanx.limits import JOINT_DETERMINISTIC_LIMIT
 from phalanx.model.names import NodeName
 from phalanx.rules.levels import FewestDomains, SameDomain

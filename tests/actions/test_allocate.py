@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 from msgspec.structs import replace
-from phalanx.actions.limits import CYCLE_SOLVES_MAX
+from phalanx.actions.outcome import CYCLE_SOLVES_MAX
 from phalanx.model.gangs import GangKind
 from phalanx.model.reasons import Reason
 from phalanx.model.resources import GPU

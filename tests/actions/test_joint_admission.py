@@ -4,7 +4,7 @@ from collections import Counter
 from typing import Any
 
 from msgspec.structs import replace
-from phalanx.actions.limits import CYCLE_VALUE_QUEUES_MAX
+from phalanx.actions.joint_admission import CYCLE_VALUE_QUEUES_MAX
 from phalanx.model.gangs import SubgroupSpec
 from phalanx.model.memory import Memory, Nomination, ReservedStart
 from phalanx.model.names import GangId

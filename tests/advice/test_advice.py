@@ -68,6 +68,9 @@ SPREAD_BESIDE_WORK = (910_254,)
 OTHERS_OF_A_SUBGROUP = (1_003_298,)
 """A lower minimum of the gang lets other members start, so that of no subgroup must be lower."""
 
+WHOLE_SUBGROUP = (1_007_600,)
+"""Pods of other schedulers are the minimum of a subgroup: to start with it alone places nothing."""
+
 SEEDS = (
     *range(examples(50)),
     *WITH_OTHER_MEMBERS,
@@ -83,6 +86,7 @@ SEEDS = (
     *NEAR_ANOTHER,
     *COUNTED_BY_SPREAD,
     *MANY_ACTIONS,
+    *WHOLE_SUBGROUP,
     *OTHERS_OF_A_SUBGROUP,
     *SEGMENTS,
     *SPREAD_BESIDE_WORK,

@@ -8,8 +8,7 @@ from phalanx_simulator.lab.engine.jobs import DAY_MS, Job, Window
 from phalanx_simulator.lab.engine.outcome import Outcome, Waits, quantiles
 from phalanx_simulator.lab.engine.play import GRACE_MS, play
 from phalanx_simulator.lab.engine.product import Product
-from phalanx_simulator.lab.engine.timeline import TimelineSums
-from phalanx_simulator.lab.limits import TIMELINE_STEPS
+from phalanx_simulator.lab.engine.timeline import TIMELINE_STEPS, TimelineSums
 
 HOUR = 3_600_000
 

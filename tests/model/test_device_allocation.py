@@ -8,9 +8,8 @@ from msgspec import structs
 from phalanx.model.named_parts import plain
 from phalanx.model.pods import PodClaim
 from phalanx.model.supplies.devices import api
-from phalanx.model.supplies.devices.allocator import nodes_of
+from phalanx.model.supplies.devices.allocator import CLAIM_SEARCH_STEPS_MAX, nodes_of
 from phalanx.model.supplies.devices.claims import AllocatedDevice, devices_in_use
-from phalanx.model.supplies.devices.limits import CLAIM_SEARCH_STEPS_MAX
 from phalanx.model.supplies.devices.pod_claims import Unresolved, allocate_for_pod, resolve
 from phalanx.model.supplies.devices.pools import Binding, Inventory, NodeChoice
 from phalanx.model.supplies.devices.read import read_taint_rule

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from phalanx.model.supplies.devices.expressions import (
+    CEL_EXPRESSION_CHARACTERS_MAX,
     EvaluationFailed,
     Evaluator,
     Expression,
     InvalidExpression,
 )
-from phalanx.model.supplies.devices.limits import CEL_EXPRESSION_CHARACTERS_MAX
 from phalanx.model.supplies.devices.matching import Matcher
 from phalanx.model.supplies.devices.pools import Attribute, Device
 from phalanx.model.supplies.devices.versions import InvalidVersion, version_key

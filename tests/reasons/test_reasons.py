@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 from msgspec.structs import replace
 from phalanx.actions.explanations import explainer
-from phalanx.actions.limits import CYCLE_EXPLANATIONS_MAX
+from phalanx.actions.verdicts import CYCLE_EXPLANATIONS_MAX
 from phalanx.framework.config import PluginConfig, SchedulerConfig
 from phalanx.framework.plugin import Plugin
 from phalanx.framework.view import SessionView

@@ -3,7 +3,7 @@
 import asyncio
 
 from phalanx_simulator.embedded import manifests
-from phalanx_simulator.embedded.limits import SIM_NODE_GRACE_S
+from phalanx_simulator.embedded.controllers.node_lifecycle import SIM_NODE_GRACE_S
 from phalanx_simulator.hosts.network import Effect, Rule
 from phalanx_simulator.invariants.catalogue import ALL_CHECKS
 from phalanx_simulator.runs.world import World, WorldSettings, in_world

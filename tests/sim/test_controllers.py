@@ -5,10 +5,9 @@ import asyncio
 import pytest
 from phalanx_simulator.embedded.apiserver.errors import ApiError
 from phalanx_simulator.embedded.apiserver.objects import set_condition
-from phalanx_simulator.embedded.limits import SIM_WORK_PER_TURN
 from phalanx_simulator.embedded.manifests import pod
 from phalanx_simulator.embedded.store import Key
-from phalanx_simulator.embedded.work_queue import WorkQueue
+from phalanx_simulator.embedded.work_queue import SIM_WORK_PER_TURN, WorkQueue
 
 from tests.sim.conftest import Cluster
 from tests.sim.waiting import pods

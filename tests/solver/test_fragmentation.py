@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
-from phalanx.actions.limits import (
+from phalanx.actions.nodes.fragmentation_order import (
     FRAGMENT_CORES_MAX,
     FRAGMENT_DEVICES_MAX,
     TYPICAL_SHAPES_MAX,
@@ -16,6 +16,7 @@ from phalanx.solver.fragmentation import (
     CORES_PERCENT,
     CPU_WEIGHT,
     DEVIATIONS,
+    FRAGMENT_COST_MAX,
     SCARCITY_WEIGHT,
     WORTH_PERCENT,
     Forecast,
@@ -28,7 +29,6 @@ from phalanx.solver.fragmentation import (
     prices,
     worth_of,
 )
-from phalanx.solver.limits import FRAGMENT_COST_MAX
 
 from tests.solver.problems import bounded
 

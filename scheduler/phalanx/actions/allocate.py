@@ -1,6 +1,7 @@
 """Allocate: place each demand in order, as a whole or, if it need not be whole, in part."""
 
 from collections.abc import Hashable, Iterable
+from typing import Final
 
 from phalanx.actions import joint_admission
 from phalanx.actions.allocation.demand_solver import DemandSolver
@@ -14,7 +15,6 @@ from phalanx.actions.demands.demand import (
     remaining_demand,
 )
 from phalanx.actions.demands.member_choice import start_with_others, substitutes
-from phalanx.actions.limits import CROWDED_SOLVE_WORK
 from phalanx.actions.outcome import Failure
 from phalanx.actions.problems.placement import DemandPlacement, apply_placement
 from phalanx.actions.problems.placer import NOWHERE, Taken
@@ -29,6 +29,9 @@ from phalanx.model.memory import Refusal
 from phalanx.model.names import NodeName
 from phalanx.model.pods import Assignments, Pod
 from phalanx.solver.answer import Placed
+
+CROWDED_SOLVE_WORK: Final = 8
+"""Work of a solve without a placement."""
 
 
 def execute(cycle: Cycle) -> None:

@@ -12,6 +12,7 @@ evict other gangs together with the moves (`consolidation/evictions_beside_moves
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -22,11 +23,7 @@ from phalanx.actions.consolidation.move_planner import CheckedMovePlan, Moved, M
 from phalanx.actions.consolidation.moves import apart_of, kind_of
 from phalanx.actions.context import Cycle
 from phalanx.actions.demands.demand import Demand, Stage, beneficiary_of
-from phalanx.actions.limits import (
-    CONSOLIDATIONS_TRIED_MAX,
-    CYCLE_MOVES_LIMIT,
-    SHOWN_VICTIMS,
-)
+from phalanx.actions.limits import SHOWN_VICTIMS
 from phalanx.actions.outcome import Failure
 from phalanx.actions.preemption.enough_starts import EnoughStarts
 from phalanx.actions.preemption.eviction_limits import limits_of
@@ -46,6 +43,12 @@ from phalanx.model.memory import Move, MovedGang, MovePlan, Nomination
 from phalanx.model.names import GangId, NodeName, ShapeKey
 from phalanx.model.pods import Pod
 from phalanx.model.reasons import Evidence, Reason, Verdict
+
+CONSOLIDATIONS_TRIED_MAX: Final = 2
+"""Gangs for which one cycle searches moves, in seconds each in a large cluster. The next cycle continues."""
+
+CYCLE_MOVES_LIMIT: Final = 2.0
+"""Deterministic time that one cycle may spend on plans of moves. Beyond, the greedy heuristic plans."""
 
 
 def execute(cycle: Cycle) -> None:

@@ -14,13 +14,13 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import takewhile
+from typing import Final
 
 from phalanx.actions.context import Cycle
 from phalanx.actions.demands.demand import Demand, Stage
 from phalanx.actions.demands.demand_queue import rank_of
 from phalanx.actions.demands.member_choice import start_with_others
 from phalanx.actions.joint_steps import JointSteps, without_needed
-from phalanx.actions.limits import CYCLE_JOINT_GANGS_MAX, CYCLE_JOINT_LIMIT, CYCLE_VALUE_QUEUES_MAX
 from phalanx.actions.outcome import Failure
 from phalanx.actions.problems.certificates import certified_again
 from phalanx.actions.problems.device_choices import sharing_of
@@ -45,6 +45,16 @@ from phalanx.solver.engine import GREEDY_ONLY, place
 from phalanx.solver.joint.arrays import unsupported_gangs
 from phalanx.solver.joint.engine import BY, admit
 from phalanx.solver.joint.problem import JointAnswer, JointLimits
+
+CYCLE_JOINT_LIMIT: Final = 0.5
+"""Deterministic time of CP-SAT for joint admission in one cycle: about a second at most, since all other
+placements of the cycle wait for it."""
+
+CYCLE_JOINT_GANGS_MAX: Final = 100
+"""Placed gangs that joint admission may move, and waiting gangs that it may help."""
+
+CYCLE_VALUE_QUEUES_MAX: Final = 8
+"""Queues in which one cycle admits by value. They share the effort, and each builds a model."""
 
 _LIMITS = JointLimits(deterministic=CYCLE_JOINT_LIMIT)
 

@@ -14,7 +14,6 @@ from typing import Final
 from msgspec.structs import replace
 
 from phalanx.actions.demands.demand import Demand
-from phalanx.actions.limits import JOINT_STEPS_HELPED_MAX, JOINT_STEPS_MAX
 from phalanx.actions.outcome import Outcome
 from phalanx.actions.problems.joint_problem import is_modelled, solver_assignments
 from phalanx.actions.problems.placement import DemandPlacement, apply_placement
@@ -28,6 +27,14 @@ from phalanx.solver.answer import Placed
 from phalanx.solver.checker import check_assignments
 from phalanx.solver.engine import GREEDY_ONLY, place
 from phalanx.solver.objective import Scorer, certify
+
+JOINT_STEPS_HELPED_MAX: Final = 8
+"""Waiting gangs that are tried before the placed ones, if a joint proposal fails because of rules that its
+model does not state. Each one solves all placements that may change again."""
+
+JOINT_STEPS_MAX: Final = 200
+"""Placements that one cycle tries for such proposals: as many as the gangs of one proposal, which the cycle
+has tried once before."""
 
 _BY: Final = "joint"
 

@@ -13,10 +13,10 @@ created after it.
 """
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from msgspec import Struct
 
-from phalanx.actions.limits import FAILURE_SCORE_MIN, SCORED_NODES_MAX, WORKLOADS_PER_SCORE_MAX
 from phalanx.framework.decay import decayed
 from phalanx.framework.nodes.tolerations import is_on_lost_node
 from phalanx.framework.retry import RetryConfig
@@ -28,6 +28,15 @@ from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.pod_failures import PodFailure
 from phalanx.model.pods import Pod, PodPhase
 from phalanx.model.queues import preflight_containers
+
+FAILURE_SCORE_MIN: Final = 100
+"""Thousandths of a failure below which the score of a node is forgotten: it changes no cost."""
+
+WORKLOADS_PER_SCORE_MAX: Final = 64
+"""Workloads that are remembered for the score of a node. It has its full cost after ten."""
+
+SCORED_NODES_MAX: Final = 20_000
+"""Nodes with a failure score: more than a cluster has. Scores of deleted nodes decay."""
 
 ONE_FAILURE = 1000
 """Scores are in thousandths of a failure."""

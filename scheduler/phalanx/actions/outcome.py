@@ -7,7 +7,6 @@ from typing import Final, TypeVar
 from msgspec import Struct
 
 from phalanx.actions.demands.demand import Demand
-from phalanx.actions.limits import CYCLE_SEARCHES_MAX, CYCLE_SOLVES_MAX
 from phalanx.actions.problems.placement import DemandPlacement, Lacking
 from phalanx.actions.reservations.reservations import BlockingReservations, Reservation
 from phalanx.framework.statement import Statement
@@ -15,6 +14,12 @@ from phalanx.model.gangs import Gang
 from phalanx.model.memory import LetIn, Refusal
 from phalanx.model.names import GangId
 from phalanx.model.reasons import Objection
+
+CYCLE_SOLVES_MAX: Final = 20_000
+"""Solves of one cycle, so that placements are sent in time. The next cycle continues."""
+
+CYCLE_SEARCHES_MAX: Final = 16
+"""Solves of one cycle with CP-SAT: each may take a second, and a cycle should take a few seconds."""
 
 T = TypeVar("T")
 

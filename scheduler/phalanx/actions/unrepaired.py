@@ -8,11 +8,11 @@ without the pods that terminate anyway. Its claims to devices lose them with its
 """
 
 from collections.abc import Iterator
+from typing import Final
 
 from phalanx.actions.consolidation.movable_gangs import demand_of_recreated, may_restart
 from phalanx.actions.context import Cycle
 from phalanx.actions.demands.demand import Demand, Stage
-from phalanx.actions.limits import UNREPAIRED_TRIED_MAX
 from phalanx.actions.member_losses import MemberLoss
 from phalanx.actions.outcome import Failure
 from phalanx.actions.preemption.victims import assume_terminated, usage_of_pods
@@ -28,6 +28,9 @@ from phalanx.model.memory import LossKind
 from phalanx.model.names import GangId
 from phalanx.model.pods import Pod
 from phalanx.model.supplies.devices.session.session_devices import claimed_devices
+
+UNREPAIRED_TRIED_MAX: Final = 8
+"""Gangs that cannot be repaired in their domain and are tried elsewhere in one cycle; each solves twice."""
 
 
 def find(cycle: Cycle) -> list[tuple[MemberLoss, Gang]]:

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import zip_longest
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from msgspec.structs import replace
 
@@ -15,7 +15,6 @@ from phalanx.actions.explanations import start_messages
 from phalanx.actions.explanations.diagnoses import Diagnosis
 from phalanx.actions.explanations.supply_diagnoses import no_division
 from phalanx.actions.explanations.unfit_members import unfit_members
-from phalanx.actions.limits import CYCLE_EXPLANATIONS_MAX
 from phalanx.actions.outcome import Failure, Outcome
 from phalanx.framework.retry import ADVICE_RENEWAL_MS
 from phalanx.framework.session import Session
@@ -24,6 +23,9 @@ from phalanx.model.memory import HelpedBy, Refusal
 from phalanx.model.names import GangId, QueueName
 from phalanx.model.reasons import Category, Evidence, Objection, Reason, Verdict
 from phalanx.model.supplies.devices.session.session_devices import open_devices
+
+CYCLE_EXPLANATIONS_MAX: Final = 10
+"""Refusals that one cycle explains. Later cycles explain the others, first those that have waited longest."""
 
 T = TypeVar("T")
 

@@ -9,7 +9,11 @@ from typing import Final
 
 from msgspec import Struct
 
-from phalanx.solver.limits import CELL_OPTIONS_MAX, CELLS_DETERMINISTIC_LIMIT
+CELL_OPTIONS_MAX: Final = 20_000
+"""Pairs of a guarantee of cells and a possible domain in an exact choice of cells."""
+
+CELLS_DETERMINISTIC_LIMIT: Final = 0.2
+"""Deterministic time for this choice, once per cycle in which the heuristic reserves too few cells."""
 
 _NODES_PER_POINT: Final = 2
 

@@ -20,13 +20,19 @@ an array with one row stands for all rows of the other.
 
 import math
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
 from phalanx.model.supplies.gpu_shares.devices import WHOLE_DEVICE
-from phalanx.solver.limits import FRAGMENT_COST_MAX, FRAGMENT_RATIO_MAX
+
+FRAGMENT_COST_MAX: Final = 1 << 24
+"""Largest expected demand per device, in thousandths of devices. Costs stay within 64 bits."""
+
+FRAGMENT_RATIO_MAX: Final = 1 << 38
+"""Largest term of the mean cores per GPU. Its product with the cores of a node stays within 64 bits."""
 
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]

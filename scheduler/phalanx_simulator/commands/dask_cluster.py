@@ -7,13 +7,18 @@ results are the same.
 from collections.abc import Iterator
 from concurrent.futures import CancelledError, Executor
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 from phalanx.cli.exits import BadInput
 
 from phalanx_simulator.commands.workers import WorkersLost
-from phalanx_simulator.lab.limits import DASK_CONNECT_TIMEOUT_S, DASK_WORKERS_TIMEOUT_S
 from phalanx_simulator.runs.versions import versions
+
+DASK_CONNECT_TIMEOUT_S: Final = 15
+"""Seconds in which a Dask scheduler must answer: with a wrong address nobody wants to wait longer."""
+
+DASK_WORKERS_TIMEOUT_S: Final = 60
+"""Seconds in which the first worker must appear. One that just starts imports Dask first."""
 
 
 @contextmanager

@@ -5,7 +5,7 @@ import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import msgspec
 from cyclopts import Parameter
@@ -14,13 +14,15 @@ from phalanx.cli.exits import BadInput, Exit
 from phalanx_simulator.commands.options import HERE, WorkerOptions
 from phalanx_simulator.commands.progress import progress
 from phalanx_simulator.commands.workers import leaving_at_once
-from phalanx_simulator.embedded.limits import SIM_SEEDS_MAX
 
 if TYPE_CHECKING:
     from phalanx_simulator.campaigns.jobs import TraceJob
     from phalanx_simulator.runs.scenarios import Request
     from phalanx_simulator.runs.simulation import Summary
     from phalanx_simulator.runs.totals import Adder
+
+SIM_SEEDS_MAX: Final = 1_000_000
+"""Most runs of one command: months of computing. A larger number is a typing error."""
 
 
 def simulate(

@@ -4,11 +4,14 @@ import asyncio
 import itertools
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Final
 
 from phalanx_simulator.embedded.apiserver.errors import ApiError
 from phalanx_simulator.embedded.client import Client
-from phalanx_simulator.embedded.limits import SIM_WORK_PER_TURN
 from phalanx_simulator.embedded.store import Key
+
+SIM_WORK_PER_TURN: Final = 256
+"""Objects that one embedded controller handles before the event loop turns again: about 20 ms."""
 
 
 class WorkQueue:

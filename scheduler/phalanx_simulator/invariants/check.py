@@ -1,14 +1,13 @@
 """Base class of checks, their context, and the record of violations."""
 
 from collections.abc import Callable, Iterable
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from msgspec import Struct
 from phalanx.model.decisions import CycleResult
 from phalanx.model.overridden_methods import overrides
 from phalanx.model.snapshot import Snapshot
 
-from phalanx_simulator.embedded.limits import SIM_VIOLATIONS_KEPT
 from phalanx_simulator.embedded.store import Change, Store
 from phalanx_simulator.hosts.host import WorldClock
 from phalanx_simulator.hosts.network import Exchange
@@ -17,6 +16,9 @@ from phalanx_simulator.invariants.bounds import OPEN_CALLS_MAX
 from phalanx_simulator.invariants.calls import Call, Stage
 from phalanx_simulator.invariants.coverage_points import ACCESS_POINT_PREFIX, COVERAGE_POINTS
 from phalanx_simulator.invariants.truth import Truth
+
+SIM_VIOLATIONS_KEPT: Final = 20
+"""Violations of one run that are kept in full: the first ones usually cause the others."""
 
 
 class Violation(Struct, frozen=True):

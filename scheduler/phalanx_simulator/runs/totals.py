@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from phalanx_simulator.embedded.limits import SIM_VIOLATIONS_KEPT
+from phalanx_simulator.invariants.check import SIM_VIOLATIONS_KEPT
 from phalanx_simulator.runs.outcomes import Histogram, Outcomes, per_fault, percentile
 from phalanx_simulator.runs.outcomes import added as added_histograms
 from phalanx_simulator.runs.simulation import Summary

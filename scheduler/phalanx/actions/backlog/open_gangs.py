@@ -9,17 +9,21 @@ count as demand. In a strict FIFO queue all but the first ones rest, since none 
 from bisect import bisect_left, insort
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from typing import Final
 
 from msgspec import Struct
 
 from phalanx.actions.backlog.equal_gangs import Entry, place_of
 from phalanx.actions.backlog.free_capacity import FreeCapacity, Lacks, lacks_of
-from phalanx.actions.limits import OPEN_GANGS_TRIED
 from phalanx.framework.queues.division import NOT_WAITING, Bundles
 from phalanx.framework.queues.unseen_demand import UnseenDemand
 from phalanx.model.names import GangId
 from phalanx.model.pods import Pod
 from phalanx.model.reasons import Category, Reason
+
+OPEN_GANGS_TRIED: Final = 16
+"""The first of such gangs, at which each cycle looks: as many as one cycle evicts for, and more than a queue
+has reservations."""
 
 
 class Refused(Struct, frozen=True):

@@ -11,16 +11,20 @@ above, and nothing is remembered of it.
 from bisect import bisect_left, insort
 from collections.abc import Callable, Collection, Mapping
 from itertools import chain
+from typing import Final
 
 from phalanx.actions.backlog.equal_gangs import Entry, EqualGangs, place_of
 from phalanx.actions.backlog.open_gangs import OpenGangs
 from phalanx.actions.demands.demand import START
-from phalanx.actions.limits import LONG_QUEUE_GANGS
 from phalanx.framework.retry import fingerprint
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import HelpedBy, Refusal
 from phalanx.model.names import GangId
 from phalanx.model.reasons import Verdict
+
+LONG_QUEUE_GANGS: Final = 64
+"""Gangs of a queue that have not started beyond which pods larger than every node are refused without a
+solve, which takes milliseconds."""
 
 CurrentBasis = Callable[[HelpedBy, str], str]
 """The present basis of refusals, by what helps and the resource."""

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import merge
 from itertools import islice
+from typing import Final
 
 from msgspec import Struct
 
@@ -19,19 +20,35 @@ from phalanx.actions.backlog.equal_gangs import Entry, Kind, place_of
 from phalanx.actions.backlog.free_capacity import FreeCapacity
 from phalanx.actions.backlog.open_gangs import is_outdated, may_take
 from phalanx.actions.backlog.queue_backlog import QueueBacklog
-from phalanx.actions.limits import (
-    CROWDED_DUE_GANGS,
-    CROWDED_EXPLANATIONS,
-    CROWDED_EXPLANATIONS_BESIDE_OTHERS,
-    CROWDED_UNEXPLAINED,
-    CROWDED_WORK,
-    CROWDED_WORK_BESIDE_OTHERS,
-    OPEN_GANGS_MAX,
-    RESTING_EXPLANATIONS,
-    RESTING_TRIED,
-)
+from phalanx.actions.limits import CROWDED_DUE_GANGS
 from phalanx.model.gangs import Gang, QueuePlace
 from phalanx.model.names import GangId
+
+CROWDED_WORK: Final = 128
+"""Work of one cycle on such gangs that do not start: 1 for each gang, about 0.1 ms."""
+
+CROWDED_WORK_BESIDE_OTHERS: Final = 16
+"""The work while other queues have gangs to try, which wait for the end of the cycle."""
+
+CROWDED_EXPLANATIONS: Final = 8
+"""Refusals of a crowded queue that a cycle explains: each takes ten milliseconds or more."""
+
+CROWDED_EXPLANATIONS_BESIDE_OTHERS: Final = 1
+"""The same while other queues have gangs to try."""
+
+CROWDED_UNEXPLAINED: Final = 16
+"""Refusals of a crowded queue without an explanation beyond which a cycle tries one gang more only: every
+cycle looks at these gangs."""
+
+OPEN_GANGS_MAX: Final = 256
+"""Gangs of a queue that were refused for capacity beyond which a cycle looks at some of them only: each takes
+0.2 ms, and 1 ms after capacity became free."""
+
+RESTING_TRIED: Final = 16
+"""Others at which a cycle looks in turn, so that victims are searched for them."""
+
+RESTING_EXPLANATIONS: Final = 2
+"""Refusals that a cycle explains of a queue of which gangs rest, unless many are new."""
 
 
 class Bounds(Struct, frozen=True):

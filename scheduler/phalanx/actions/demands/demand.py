@@ -7,7 +7,6 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from phalanx.actions.limits import EXPLAINED_KINDS_MAX
 from phalanx.framework.evictions import Beneficiary
 from phalanx.framework.minimum_members import MissingMembers
 from phalanx.framework.vacancies import Counts
@@ -16,6 +15,10 @@ from phalanx.model.gangs import Gang, kind_of
 from phalanx.model.names import PodUid
 from phalanx.model.pods import Pod, without_affinity_state
 from phalanx.model.resources import Resources, sum_of
+
+EXPLAINED_KINDS_MAX: Final = 8
+"""Kinds of lost or surplus members, of which an explanation takes the first that fits the empty cluster. Each
+is a solve for one pod."""
 
 START: Final = "start"
 """The cause of a placement that starts a gang, for the first time or again, or lets it grow."""

@@ -15,6 +15,7 @@ gangs.
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain, islice
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -26,18 +27,26 @@ from phalanx.actions.demands.demand import (
     has_required_affinity,
 )
 from phalanx.actions.demands.gang_demands import minimums_demand, start_demand
-from phalanx.actions.limits import (
-    MEMBER_CHOICES_MAX,
-    MEMBER_CHOICES_OF_SUBGROUPS_MAX,
-    MEMBER_SETS_STEPS_MAX,
-    SUBGROUP_CHOICES_MAX,
-)
 from phalanx.framework.member_sets import first_sufficient, next_sets
 from phalanx.framework.minimum_members import first_members, is_enough, missing_besides
 from phalanx.framework.vacancies import taking
 from phalanx.model.gangs import Kind, ancestor_chains, kind_of
 from phalanx.model.pods import Pod
 from phalanx.solver.answer import Placed
+
+SUBGROUP_CHOICES_MAX: Final = 32
+"""Choices of subgroups to try if the first one does not fit. Each is a solve at most as large as the minimum
+of the gang. A cycle may do that once beyond its limits of solves."""
+
+MEMBER_CHOICES_MAX: Final = 32
+"""Sets of members to try if the first one does not fit, each by a solve like that of the first one. One more
+solve shows before whether enough members fit at all."""
+
+MEMBER_CHOICES_OF_SUBGROUPS_MAX: Final = 4
+"""Such sets for each choice of subgroups."""
+
+MEMBER_SETS_STEPS_MAX: Final = 2048
+"""Steps of the enumeration of such sets. Each takes about a tenth of a millisecond for a thousand members."""
 
 Fits = Callable[[Demand], Placed | None]
 """The placement of as many pods of a demand as possible; None if not even its minimums fit."""
@@ -67,7 +76,7 @@ def _with_other_subgroups(demand: Demand, choice: MemberChoice, fits: Fits) -> S
         attempts += 1
         some = [names[number] for number in (*chosen, index)]
         trial = start_demand(demand.gang, some, choice.members)
-        start = _start(trial, fits) if trial is not None else None
+        start = _start(trial, fits) if trial is not None and trial.batches else None
         if start is not None:
             return start
         minimums = minimums_demand(demand.gang, some, choice.members)

@@ -23,7 +23,7 @@ from phalanx.actions.explanations.deletion_filter import necessary_amounts
 from phalanx.actions.explanations.exclusion_causes import AFFINITY, ANTI_AFFINITY
 from phalanx.actions.explanations.fitting_pods import FittingPods
 from phalanx.actions.explanations.trials import Change, Trials
-from phalanx.actions.limits import ADVISED_NODES_MAX, ADVISED_PLACES_MAX
+from phalanx.actions.limits import ADVISED_NODES_MAX
 from phalanx.actions.nodes.gang_constraints import constraints_of
 from phalanx.actions.problems.capacity_holders import CapacityHolder
 from phalanx.framework.session import Session
@@ -35,6 +35,9 @@ from phalanx.rules.budget import Budget, budgets_in
 from phalanx.rules.problem import Obstacle
 from phalanx.solver.infeasibility.explain import Explanation
 from phalanx.solver.infeasibility.relaxations import CAPACITY, ELIGIBILITY, NodeCapacity
+
+ADVISED_PLACES_MAX: Final = 4
+"""Nodes that are tried for a pod that the pod affinity of a gang needs."""
 
 ACTIONS_MAX: Final = 3
 """Actions in one sentence, the best ones."""

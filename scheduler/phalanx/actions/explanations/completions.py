@@ -14,15 +14,6 @@ from typing import Final
 from phalanx.actions.demands.demand import Demand
 from phalanx.actions.explanations.completion_bounds import CompletionBounds
 from phalanx.actions.explanations.deletion_filter import necessary
-from phalanx.actions.limits import (
-    ENDING_DOMAINS_MAX,
-    ENDING_PAIRED_MAX,
-    ENDING_PAIRS_COUNTED_MAX,
-    ENDING_PAIRS_TRIED_MAX,
-    ENDING_SOLVES_MAX,
-    ENDINGS_NEEDED_MAX,
-    ENDINGS_TRIED_MAX,
-)
 from phalanx.actions.problems.capacity_holders import (
     CapacityHolder,
     Cost,
@@ -40,6 +31,28 @@ from phalanx.solver.answer_cache import AnswerCache
 from phalanx.solver.infeasibility.feasibility import FeasibilityOracle, feasibility_problem
 from phalanx.solver.infeasibility.missing_capacity import MissingCapacity
 from phalanx.solver.infeasibility.relaxations import NodeCapacity
+
+ENDINGS_TRIED_MAX: Final = 16
+"""Solves that try whether the completion of one gang lets another start. Gangs that cannot free enough are
+excluded by counting before."""
+
+ENDING_PAIRS_TRIED_MAX: Final = 4
+"""Pairs of gangs tried by a solve if no single completion is enough."""
+
+ENDING_PAIRS_COUNTED_MAX: Final = 64
+"""Pairs whose gain is counted before any is solved: each takes about 0.2 ms."""
+
+ENDING_PAIRED_MAX: Final = 12
+"""Gangs to pair in one domain, those that free the most: 66 pairs to count."""
+
+ENDING_DOMAINS_MAX: Final = 4
+"""Domains in which pairs are searched, those that lack the least capacity."""
+
+ENDINGS_NEEDED_MAX: Final = 16
+"""Completions that a verdict names at most. If more are needed, it names the missing capacity instead."""
+
+ENDING_SOLVES_MAX: Final = 32
+"""Solves to find completions: the tries above, and as many to exclude unnecessary ones."""
 
 Completions = tuple[CapacityHolder, ...]
 """Holders that must end, the cheapest first. A set of more than two may be larger than necessary."""

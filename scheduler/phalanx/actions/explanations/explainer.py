@@ -34,11 +34,6 @@ from phalanx.actions.explanations.fitting_pods import FittingPods, fitting_pods,
 from phalanx.actions.explanations.relaxed_clusters import EmptyCluster, RelaxedClusters, StayingUsage
 from phalanx.actions.explanations.supply_diagnoses import above_supply, scarce_supply
 from phalanx.actions.explanations.trials import Change, TrialProblems, Trials
-from phalanx.actions.limits import (
-    ADVICE_KINDS_MAX,
-    ADVICE_SOLVES_MAX,
-    CYCLE_EXPLANATION_SOLVES,
-)
 from phalanx.actions.problems.device_choices import best_by_choice, sharing_of
 from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.framework.session import Session
@@ -59,6 +54,18 @@ from phalanx.solver.infeasibility.explain import (
 )
 from phalanx.solver.infeasibility.feasibility import FeasibilityOracle, feasibility_problem
 from phalanx.solver.infeasibility.largest_fit import LargestFit, largest_fit
+
+ADVICE_SOLVES_MAX: Final = 64
+"""Solves to verify the advice of one verdict: each kind of advice takes one to ten. As many again for several
+actions together."""
+
+ADVICE_KINDS_MAX: Final = 4096
+"""Kinds of pods that all solves for the advice of one verdict read, on all nodes. A gang of up to 64 kinds
+gets all solves, and one of 4,096 kinds a single one: all tenants share the cycle."""
+
+CYCLE_EXPLANATION_SOLVES: Final = 128
+"""Solves after which a cycle begins no further explanation: six to ten explanations, each in about 40 ms on
+1,000 nodes."""
 
 _ABOUT_CAPACITY: Final = (Reason.INSUFFICIENT_CAPACITY, Reason.NO_DOMAIN_FITS)
 """Reasons that capacity reserved for other gangs may cause."""

@@ -8,17 +8,21 @@ minimum could reach.
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from phalanx.actions.demands.demand import Batch, Demand, batches_of
-from phalanx.actions.limits import FITTING_KINDS_MAX
 from phalanx.framework.minimum_members import MissingMembers, first_members, missing_besides
 from phalanx.model.gangs import ancestor_chains
 from phalanx.model.names import ShapeKey
 from phalanx.model.pods import Pod
 from phalanx.solver.infeasibility.largest_fit import LargestFit
+
+FITTING_KINDS_MAX: Final = 64
+"""Kinds of pods, of those that a gang may start with, of which an explanation counts how many fit; of a gang
+that needs more pods, as many kinds. They are one solve: 64 kinds take about as long as the rest."""
 
 
 class FittingPods(Struct, frozen=True):

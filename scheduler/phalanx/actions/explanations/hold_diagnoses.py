@@ -1,10 +1,10 @@
 """Diagnoses of gangs that wait because capacity is held for missing members of other gangs."""
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from phalanx.actions import formatting
 from phalanx.actions.explanations.diagnoses import Diagnosis
-from phalanx.actions.limits import SHOWN_DEVICES
 from phalanx.actions.problems.held_devices import held_by
 from phalanx.framework.changes import CapacityHold
 from phalanx.framework.session import Session
@@ -14,6 +14,9 @@ from phalanx.model.charges import total_requests
 from phalanx.model.reasons import Evidence, Reason
 from phalanx.model.supplies.devices.session.lost_members import count_without_devices
 from phalanx.model.supplies.devices.uses import DeviceUse, device_of, is_share
+
+SHOWN_DEVICES: Final = 8
+"""Devices of claims that a verdict names."""
 
 
 def capacity_reserved(session: Session) -> Diagnosis:

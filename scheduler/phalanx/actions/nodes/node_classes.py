@@ -13,11 +13,12 @@ again.
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from phalanx.actions.limits import CLASS_TABLE_CHANGES_PART, CLASS_TABLES_KEPT
+from phalanx.actions.limits import CLASS_TABLE_CHANGES_PART
 from phalanx.actions.nodes.gang_constraints import GangConstraints, label_values
 from phalanx.actions.nodes.node_order import NodeOrder
 from phalanx.actions.nodes.pod_capacity import (
@@ -35,6 +36,9 @@ from phalanx.model.queues import Objective
 from phalanx.model.resources import Resources
 from phalanx.model.supplies.known import requested
 from phalanx.rules.problem import NodeClass
+
+CLASS_TABLES_KEPT: Final = 8
+"""Node class tables that the next cycle reuses: one is 0.5 kB per node, 5 MB on 10,000 nodes."""
 
 ClassKey = tuple[Path, tuple[bool, ...], Vector, Vector, tuple[str, ...], Vector, int]
 Entry = tuple[Vector, NodeName]

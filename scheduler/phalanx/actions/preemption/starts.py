@@ -9,13 +9,13 @@ is one unit. The minimum of a gang is one unit, and is given up together with al
 from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence, Set
 from functools import cached_property
 from itertools import groupby
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from phalanx.actions.demands.demand import Demand, Stage
 from phalanx.actions.demands.demand_queue import rank_of
-from phalanx.actions.limits import STARTS_GIVEN_UP_MAX
 from phalanx.actions.outcome import Outcome
 from phalanx.actions.preemption.victim_search import SearchResult
 from phalanx.actions.preemption.victims import Victim, in_parts, is_allowed, usage_of_pods
@@ -31,6 +31,10 @@ from phalanx.model.names import GangId, NodeName, PodUid, QueueName
 from phalanx.model.pods import Pod
 from phalanx.model.queues import Ordering
 from phalanx.model.resources import NONE, Resources, add
+
+STARTS_GIVEN_UP_MAX: Final = 500
+"""Starts of one cycle that may be given up, the last ones; each surplus member is one. All together they cost
+less than one eviction."""
 
 
 class Decided(Struct, frozen=True):

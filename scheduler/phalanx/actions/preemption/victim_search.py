@@ -14,11 +14,6 @@ from msgspec.structs import replace
 
 from phalanx.actions import formatting
 from phalanx.actions.demands.demand import Demand, has_affinity_terms, whole_demand
-from phalanx.actions.limits import (
-    CYCLE_VICTIMS_LIMIT,
-    VICTIM_CLASSES_MAX,
-    VICTIM_TRIALS_MAX,
-)
 from phalanx.actions.preemption.eviction_limits import EvictionLimits
 from phalanx.actions.preemption.least_evictions import NO_LEAST, LeastEvictions
 from phalanx.actions.preemption.objective import ranked
@@ -41,6 +36,15 @@ from phalanx.model.supplies.supply import NO_PARTS, Parts
 from phalanx.solver.preemption.capacity import CapacityTracker
 from phalanx.solver.preemption.engine import choose_victims
 from phalanx.solver.preemption.problem import PreemptionProblem, VictimSet
+
+VICTIM_CLASSES_MAX: Final = 8
+"""Steps in which more important victims are added; each step is a choice of its own."""
+
+VICTIM_TRIALS_MAX: Final = 16
+"""Solves that check whether victims chosen by trial are unnecessary."""
+
+CYCLE_VICTIMS_LIMIT: Final = 2.0
+"""Deterministic time that one cycle may spend on choosing victims. Beyond, the greedy heuristic chooses."""
 
 
 class EvictionPlan(Struct, frozen=True):

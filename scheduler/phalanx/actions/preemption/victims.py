@@ -8,12 +8,12 @@ nothing is deleted, its placement ends. Starts of this cycle are given up instea
 """
 
 from collections.abc import Collection, Iterator, Sequence
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from phalanx.actions.demands.surplus_units import units_of
-from phalanx.actions.limits import GRACE_PERIOD_MS_MAX, SURPLUS_UNITS_MAX
 from phalanx.actions.problems.capacity_holders import AssignedPod, total_of, usage_of
 from phalanx.framework.evictions import Beneficiary, surplus_members
 from phalanx.framework.plugin import NEVER
@@ -26,6 +26,13 @@ from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId, NodeName, PodUid, QueueName
 from phalanx.model.pods import Pod
 from phalanx.model.resources import Resources
+
+SURPLUS_UNITS_MAX: Final = 64
+"""Units of a gang that may be evicted one by one: members beyond its minimum, several together in larger
+gangs."""
+
+GRACE_PERIOD_MS_MAX: Final = 14_400_000
+"""Milliseconds of a grace period during which capacity is held. Capacity that is freed later is not held."""
 
 
 class Victim(Struct, frozen=True):

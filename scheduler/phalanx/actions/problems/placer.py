@@ -15,7 +15,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from phalanx.actions.demands.demand import Demand
-from phalanx.actions.limits import DECLINED_NODES_MAX, DEVICE_DIVISIONS_MAX
 from phalanx.actions.problems.certificates import certified_elsewhere
 from phalanx.actions.problems.cuts import Short, assuming, orders, parts_that_fit, short_of_devices
 from phalanx.actions.problems.device_choices import placed_by_choice
@@ -27,6 +26,14 @@ from phalanx.model.names import GangId, NodeName
 from phalanx.model.pods import Assignments
 from phalanx.solver.answer import Placed
 from phalanx.solver.engine import place
+
+DECLINED_NODES_MAX: Final = 8
+"""Nodes of a placement whose claims lack volumes or devices that are left out, one at a time, in another try.
+Each is a solve."""
+
+DEVICE_DIVISIONS_MAX: Final = 12
+"""Corrections of a placement whose nodes are short of devices for members that differ. Each is a solve, and
+for each node some searches for devices."""
 
 NOWHERE: Final[frozenset[NodeName]] = frozenset()
 

@@ -21,7 +21,6 @@ from msgspec.structs import replace
 
 from phalanx.actions.demands.demand import Demand, Stage
 from phalanx.actions.demands.demand_queue import rank_of
-from phalanx.actions.limits import RESERVATIONS_PER_QUEUE_MAX, RESERVATIONS_TRIED_MAX
 from phalanx.actions.outcome import Failure
 from phalanx.actions.problems.capacity_holders import Kinds, charged, gangs_holding, total_of
 from phalanx.actions.problems.placement import DemandPlacement
@@ -55,6 +54,12 @@ from phalanx.model.names import GangId, NodeName, QueueName
 from phalanx.model.queues import Backfill
 from phalanx.model.reasons import Category
 from phalanx.solver.answer_cache import AnswerCache
+
+RESERVATIONS_PER_QUEUE_MAX: Final = 10
+"""Reservations of one queue with conservative backfill. Each takes some solves."""
+
+RESERVATIONS_TRIED_MAX: Final = 32
+"""Gangs for which one cycle searches a first reservation."""
 
 _RESERVATIONS_MAX: Final = {
     Backfill.NONE: 0,

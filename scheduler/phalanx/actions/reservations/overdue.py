@@ -5,11 +5,10 @@ the rule.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from msgspec.structs import replace
 
-from phalanx.actions.limits import LET_IN_BEFORE_MAX
 from phalanx.framework.session import Session
 from phalanx.limits import RUN_TIME_NOTICE_MS
 from phalanx.model.gangs import Gang
@@ -17,6 +16,9 @@ from phalanx.model.memory import LetIn
 from phalanx.model.names import GangId
 from phalanx.model.records import LetInRecord, digest_of
 from phalanx.model.snapshot import Snapshot
+
+LET_IN_BEFORE_MAX: Final = 16
+"""Gangs with reserved starts that the record of a gang names which was placed before them."""
 
 
 class _Unit(Protocol):

@@ -12,16 +12,11 @@ from bisect import bisect_left
 from collections.abc import Hashable, Sequence
 from contextlib import nullcontext
 from functools import cached_property
+from typing import Final
 
 from msgspec import Struct
 
 from phalanx.actions.demands.demand import Demand, charged_amounts, has_affinity_terms
-from phalanx.actions.limits import (
-    RESERVATION_ENDS_SHOWN_MAX,
-    RESERVATION_GAPS_MAX,
-    RESERVATION_SHARED_SOLVES_MAX,
-    RESERVATION_SOLVES_MAX,
-)
 from phalanx.actions.nodes.gang_constraints import constraints_of
 from phalanx.actions.problems.capacity_holders import charged, total_of
 from phalanx.actions.problems.device_choices import keeping_choice, sharing_of
@@ -50,6 +45,18 @@ from phalanx.rules.budget import Budget
 from phalanx.solver.answer import Placed, SolveLimits
 from phalanx.solver.answer_cache import AnswerCache
 from phalanx.solver.infeasibility.feasibility import FeasibilityOracle, feasibility_problem
+
+RESERVATION_GAPS_MAX: Final = 4
+"""Times tried, each by a solve, for a gang that may start and end before a reserved start."""
+
+RESERVATION_SOLVES_MAX: Final = 24
+"""Solves for one reservation: one per binary digit of the number of ends, and the gaps."""
+
+RESERVATION_SHARED_SOLVES_MAX: Final = 96
+"""The same for a gang whose members share claims: at a time, several choices of devices may be tried."""
+
+RESERVATION_ENDS_SHOWN_MAX: Final = 8
+"""Gangs that a verdict names as those that must end before a reserved start, the last ones."""
 
 _LIMITS = SolveLimits(deterministic=EXPLANATION_DETERMINISTIC_LIMIT)
 

@@ -1,6 +1,7 @@
 """Variables, objective terms, hints and solutions of the counting model."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 import numpy as np
 from ortools.sat.python import cp_model
@@ -18,7 +19,7 @@ from phalanx.solver.counting.node_groups import NodeGroup, Pattern, split
 from phalanx.solver.counting.traffic import TrafficTerms
 from phalanx.solver.cp_sat import CpModel
 from phalanx.solver.domains import anchored_domains
-from phalanx.solver.limits import MODEL_SUM_MAX, OBJECTIVE_COEFFICIENT_MAX
+from phalanx.solver.limits import MODEL_SUM_MAX
 from phalanx.solver.objective import (
     COST,
     DOMAINS,
@@ -30,6 +31,9 @@ from phalanx.solver.objective import (
     UNPLACED,
     term_keys,
 )
+
+OBJECTIVE_COEFFICIENT_MAX: Final = 1 << 40
+"""Largest coefficient in a model. Sums of 2^20 of them stay below the limit of the solver, 2^62."""
 
 
 class CountingModel:

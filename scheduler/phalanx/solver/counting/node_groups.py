@@ -10,14 +10,20 @@ its pattern, so all patterns are listed and not only the maximal ones.
 import itertools
 import math
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 from msgspec import Struct, structs
 
 from phalanx.model.names import NodeName
 from phalanx.solver.arrays import BoolArray, IntArray, NodeTable, Placement, requests_of
-from phalanx.solver.limits import PATTERN_CELLS_MAX, PATTERNS_MAX
 from phalanx.solver.single.best_fit import fill
+
+PATTERN_CELLS_MAX: Final = 4_000_000
+"""Entries of the largest array during the enumeration of patterns of pods on one node: 32 MB."""
+
+PATTERNS_MAX: Final = 256
+"""Patterns of pods on one node. With more, counting patterns is slower than examining each node."""
 
 Pattern = tuple[int, ...]
 

@@ -1,9 +1,15 @@
 """Entry point of defragmentation: greedy first, then exact search where the problem is small enough."""
 
+from typing import Final
+
 from phalanx.limits import MOVE_DETERMINISTIC_LIMIT
 from phalanx.solver.defragmentation.greedy import greedy
 from phalanx.solver.defragmentation.problem import MoveProblem, MoveResult, check
-from phalanx.solver.limits import MOVE_ASSIGNMENTS_MAX, SOLVE_EFFORT_MIN
+from phalanx.solver.limits import SOLVE_EFFORT_MIN
+
+MOVE_ASSIGNMENTS_MAX: Final = 20_000
+"""Pairs of a pod and a node in an exact search for moves: about 100 single pods on 200 nodes. With more,
+building the model alone takes seconds."""
 
 
 def plan_moves(problem: MoveProblem, *, effort: float = MOVE_DETERMINISTIC_LIMIT) -> MoveResult:

@@ -1,6 +1,7 @@
 """Greedy moves: clear one domain unit by unit, and place moved units elsewhere by first fit."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -12,7 +13,10 @@ from phalanx.solver.defragmentation.problem import (
     move_cost,
     nodes_by_domain,
 )
-from phalanx.solver.limits import MOVE_DOMAINS_MAX
+
+MOVE_DOMAINS_MAX: Final = 32
+"""Domains that the heuristic tries to free for one plan, those with the smallest shortage: some milliseconds
+each."""
 
 
 def greedy(problem: MoveProblem) -> MovePlan | None:

@@ -1,11 +1,19 @@
 """Feasibility tests: whether a problem has any placement, up to a number of solves."""
 
+from typing import Final
+
 from msgspec import structs
 
 from phalanx.rules.problem import PlacementProblem
 from phalanx.solver.answer import Answer, Placed, SolveLimits
 from phalanx.solver.answer_cache import AnswerCache
-from phalanx.solver.limits import EXPLANATION_EFFORT_PART, EXPLANATION_SOLVES_MAX
+
+EXPLANATION_SOLVES_MAX: Final = 64
+"""Solves for one explanation: one per constraint, per relaxation, and per binary digit of the number of pods
+that fit."""
+
+EXPLANATION_EFFORT_PART: Final = 0.1
+"""Fraction of the deterministic time of an explanation for each of its solves."""
 
 
 class FeasibilityOracle:

@@ -8,6 +8,7 @@ the domains inside it (Hall's theorem for nested sets).
 
 import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -20,7 +21,19 @@ from phalanx.solver.counting.model import CountingModel, solution
 from phalanx.solver.counting.node_groups import groups_of
 from phalanx.solver.cp_sat import ROUNDING, one_worker
 from phalanx.solver.joint.arrays import DomainRule, JointArrays, RoleSet
-from phalanx.solver.limits import JOINT_FEWEST_PAIRS_MAX, JOINT_FEWEST_PART, JOINT_PAIRS_MAX, MODEL_SUM_MAX
+from phalanx.solver.limits import MODEL_SUM_MAX
+
+JOINT_FEWEST_PART: Final = 0.25
+"""Fraction of the deterministic time of joint admission that may be spent in addition to put the chosen gangs
+into few domains."""
+
+JOINT_PAIRS_MAX: Final = 1 << 15
+"""Pairs of a rule and a domain in the joint model: 80 gangs that require one of 400 racks. Building it takes
+about a second."""
+
+JOINT_FEWEST_PAIRS_MAX: Final = 1 << 8
+"""Pairs of a gang and a domain of its preferred level up to which few of them are searched together, which
+takes some tenths of a second. With more, only few domains of the widest level are."""
 
 Inside = tuple[int, int]
 """A domain and a pod class."""

@@ -8,16 +8,20 @@ that no cheaper choice uses.
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from msgspec import Struct
 from ortools.sat.python import cp_model
 
 from phalanx.solver.cp_sat import ROUNDING, confirmed_empty, one_worker
-from phalanx.solver.limits import VICTIM_AMOUNTS_MAX, VICTIM_STAGE_MAX
+from phalanx.solver.limits import VICTIM_AMOUNTS_MAX
 from phalanx.solver.preemption.capacity import pods_that_fit
 from phalanx.solver.preemption.presolve import reduced_scope
 from phalanx.solver.preemption.problem import EvictionLimit, PreemptionProblem, TargetNode, Vector, VictimSet
 from phalanx.solver.preemption.scopes import Scope
+
+VICTIM_STAGE_MAX: Final = 1 << 40
+"""Objectives for victims are minimised together as one number up to this size, else one after the other."""
 
 
 class ExactResult(Struct, frozen=True):

@@ -18,7 +18,7 @@ from phalanx.rules.problem import Assignment, PlacementProblem
 from phalanx.solver.answer import TIGHTNESS_NODES_MAX, Answer, Placed, SolveLimits, Unplaceable
 from phalanx.solver.arrays import Placement, assignments_of, class_rows, node_table
 from phalanx.solver.counting.node_groups import tightened
-from phalanx.solver.limits import ROOTS_SEARCHED_MAX, SCOPES_SEARCHED_MAX, SOLVE_EFFORT_MIN
+from phalanx.solver.limits import SOLVE_EFFORT_MIN
 from phalanx.solver.objective import Scorer, certify
 from phalanx.solver.single import bounds
 from phalanx.solver.single.bounds import RelaxationBounds, is_one_piece
@@ -26,6 +26,13 @@ from phalanx.solver.single.greedy import search
 from phalanx.solver.single.local_search import improvements
 from phalanx.solver.single.pair_search import with_better_pairs
 from phalanx.solver.single.scopes import Scope, equivalence_key, scopes_of
+
+SCOPES_SEARCHED_MAX: Final = 256
+"""Domains that the greedy search examines for one problem. Most problems need fewer than ten."""
+
+ROOTS_SEARCHED_MAX: Final = 2_048
+"""The same while no domain was found that holds the gang. A gang is not refused because the search was too
+short."""
 
 TIGHTNESS_STEPS_MAX: Final = 8
 """Scopes that are bounded or searched where only tightness can improve."""

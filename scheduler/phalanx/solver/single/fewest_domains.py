@@ -14,7 +14,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from phalanx.solver.arrays import IntArray
-from phalanx.solver.limits import TABLE_WORK_MAX
 from phalanx.solver.single.tree_knapsack import (
     Forest,
     TightSelection,
@@ -24,6 +23,9 @@ from phalanx.solver.single.tree_knapsack import (
     tightest,
     trace,
 )
+
+TABLE_WORK_MAX: Final = 20_000_000
+"""Additions of the dynamic program for one level, about 0.1 s. Above it a simpler bound is used."""
 
 OUTER_SWAPS_MAX: Final = 8
 """Exchanges of an outer domain that are tried for tighter inner ones, a millisecond each."""

@@ -7,18 +7,21 @@ the label at a time, the largest first. Segments of another topology are left to
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import assert_never
+from typing import Final, assert_never
 
 import numpy as np
 
 from phalanx.rules.primitives import Near, ValueDomain
 from phalanx.solver.arrays import BoolArray, Counts, IntArray, NodeTable, Placement, assignments_of
 from phalanx.solver.checker import violated_rules
-from phalanx.solver.limits import DOMAINS_TRIED_MAX
 from phalanx.solver.single.best_fit import fill
 from phalanx.solver.single.greedy_subgroups import gathered_subgroups, search_subgroups
 from phalanx.solver.single.scopes import Scope
 from phalanx.solver.single.spread import SkewLimits
+
+DOMAINS_TRIED_MAX: Final = 16
+"""Domains of one level that are tried alone, tightest first. The first one that could hold all pods usually
+does."""
 
 
 def search(table: NodeTable, scope: Scope) -> Placement | None:

@@ -7,6 +7,7 @@ CP-SAT.
 """
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 import numpy as np
 
@@ -23,9 +24,11 @@ from phalanx.solver.arrays import (
     subgroup_capacities,
 )
 from phalanx.solver.domains import is_domain
-from phalanx.solver.limits import SUBGROUP_TRIES_MAX
 from phalanx.solver.single.best_fit import fill, fits_beside
 from phalanx.solver.single.scopes import Scope
+
+SUBGROUP_TRIES_MAX: Final = 256
+"""Domains that the greedy search tries for all subgroups of one gang. Beyond it CP-SAT takes over."""
 
 Rule = SubgroupConstraint | SubgroupPreference
 

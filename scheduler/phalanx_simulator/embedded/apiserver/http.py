@@ -7,7 +7,7 @@ too far behind is cut off, as a real server does.
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from aiohttp import web
@@ -19,7 +19,9 @@ from phalanx_simulator.embedded.apiserver.errors import unauthorized
 from phalanx_simulator.embedded.apiserver.requests import Request
 from phalanx_simulator.embedded.apiserver.server import ApiServer, json_response
 from phalanx_simulator.embedded.apiserver.watch_stream import WatchStream
-from phalanx_simulator.embedded.limits import SIM_REQUEST_BYTES_MAX
+
+SIM_REQUEST_BYTES_MAX: Final = 3 << 20
+"""Bytes of one request's body: the API server's own limit."""
 
 _LOOPBACK = "127.0.0.1"
 

@@ -30,8 +30,10 @@ from phalanx_simulator.embedded.apiserver.objects import (
 from phalanx_simulator.embedded.apiserver.pods import PodRules, bound, check_binding, failed_precondition
 from phalanx_simulator.embedded.apiserver.requests import Target
 from phalanx_simulator.embedded.apiserver.validation import check_shape
-from phalanx_simulator.embedded.limits import SIM_NAME_ATTEMPTS
 from phalanx_simulator.embedded.store import Entry, Key, Object, Store
+
+SIM_NAME_ATTEMPTS: Final = 8
+"""Attempts to find a name for generateName before the create fails, as in the API server."""
 
 _RULES: Final[Mapping[str, Rules]] = {
     **SPECIAL,

@@ -3,17 +3,22 @@
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable
+from typing import Final
 
 from phalanx.ports import Response
 
 from phalanx_simulator.embedded.apiserver.requests import Request
 from phalanx_simulator.embedded.apiserver.server import ApiServer
 from phalanx_simulator.embedded.apiserver.watches import Watch
-from phalanx_simulator.embedded.limits import (
-    SIM_BOOKMARK_BEFORE_END_S,
-    SIM_BOOKMARK_PERIOD_S,
-    SIM_WATCH_QUEUE_LINES,
-)
+
+SIM_WATCH_QUEUE_LINES: Final = 1 << 16
+"""Lines that are buffered for a slow watcher before its stream is closed: all events of a demo fit."""
+
+SIM_BOOKMARK_PERIOD_S: Final = 60.0
+"""Seconds between two bookmarks of a watch: about the API server's own."""
+
+SIM_BOOKMARK_BEFORE_END_S: Final = 2.0
+"""Seconds before the end of a watch with a timeout when it gets its last bookmark, as in the API server."""
 
 
 class WatchStream:

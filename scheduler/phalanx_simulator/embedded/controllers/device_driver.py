@@ -11,9 +11,11 @@ from typing import Final
 
 from phalanx_simulator.embedded.client import Client
 from phalanx_simulator.embedded.controllers.resource_claims import GROUP, SLICES
-from phalanx_simulator.embedded.limits import SIM_SLICE_PUBLISHED_S
 from phalanx_simulator.embedded.store import Key, Object
 from phalanx_simulator.embedded.work_queue import WorkQueue
+
+SIM_SLICE_PUBLISHED_S: Final = 1.0
+"""Seconds between two slices of a pool that a driver writes: in between the pool is incomplete."""
 
 DEVICES: Final = "sim.phalanx.dev/devices"
 """Annotation of a node: the number of devices that are published; by default all."""

@@ -6,16 +6,18 @@ pods.
 """
 
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from phalanx_simulator.embedded.apiserver.disruption_budgets import with_allowed_condition
 from phalanx_simulator.embedded.apiserver.kinds import BUDGETS
 from phalanx_simulator.embedded.apiserver.objects import is_deleting, is_ready, seconds_of, set_condition
 from phalanx_simulator.embedded.apiserver.selectors import Match, label_selector
 from phalanx_simulator.embedded.client import Client
-from phalanx_simulator.embedded.limits import SIM_DISRUPTION_PENDING_S
 from phalanx_simulator.embedded.store import Change, ChangeType, Key, Object
 from phalanx_simulator.embedded.work_queue import WorkQueue
+
+SIM_DISRUPTION_PENDING_S: Final = 120
+"""Seconds for which a budget counts an evicted pod as deleted: fixed in kube-controller-manager."""
 
 
 class Disruption:

@@ -11,9 +11,11 @@ from typing import Any, Final
 from phalanx_simulator.embedded.apiserver.objects import is_deleting, set_condition
 from phalanx_simulator.embedded.client import Client
 from phalanx_simulator.embedded.kubelets.kubelet import Kubelets
-from phalanx_simulator.embedded.limits import SIM_NODE_GRACE_S
 from phalanx_simulator.embedded.store import Change, Key, Object
 from phalanx_simulator.embedded.work_queue import WorkQueue
+
+SIM_NODE_GRACE_S: Final = 50.0
+"""Seconds without a heartbeat until a node's Ready becomes Unknown: kube-controller-manager's default."""
 
 NOT_READY: Final = "node.kubernetes.io/not-ready"
 UNREACHABLE: Final = "node.kubernetes.io/unreachable"

@@ -7,12 +7,15 @@ on a missing node. A node that is recreated by then keeps its pods.
 """
 
 from functools import partial
+from typing import Final
 
 from phalanx_simulator.embedded.apiserver.objects import disruption_target, is_deleting, set_condition
 from phalanx_simulator.embedded.client import Client
-from phalanx_simulator.embedded.limits import SIM_POD_GC_QUARANTINE_S
 from phalanx_simulator.embedded.store import Change, ChangeType, Key, Object
 from phalanx_simulator.embedded.work_queue import WorkQueue
+
+SIM_POD_GC_QUARANTINE_S: Final = 40.0
+"""Seconds from the deletion of a node to that of its pods: fixed in kube-controller-manager."""
 
 
 class PodGarbageCollector:

@@ -13,7 +13,6 @@ from phalanx.model.resources import capacity_amount
 from phalanx_simulator.embedded.apiserver.objects import without
 from phalanx_simulator.embedded.client import Client
 from phalanx_simulator.embedded.controllers.volumes import CLAIMS, VOLUMES
-from phalanx_simulator.embedded.limits import SIM_CAPACITY_PUBLISHED_S, SIM_VOLUME_CLEANED_S
 from phalanx_simulator.embedded.provisioned_volumes import (
     HOSTNAME,
     PROVISIONED_BY,
@@ -23,6 +22,12 @@ from phalanx_simulator.embedded.provisioned_volumes import (
 )
 from phalanx_simulator.embedded.store import Key, Object
 from phalanx_simulator.embedded.work_queue import WorkQueue
+
+SIM_CAPACITY_PUBLISHED_S: Final = 5.0
+"""Seconds until a provisioner publishes what is left on a node. Meanwhile a scheduler must count itself."""
+
+SIM_VOLUME_CLEANED_S: Final = 5.0
+"""Seconds until a released local volume is clean and available again."""
 
 CLASSES: Final = "storageclasses.storage.k8s.io"
 CAPACITIES: Final = "csistoragecapacities.storage.k8s.io"

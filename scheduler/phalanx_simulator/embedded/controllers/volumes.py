@@ -9,10 +9,12 @@ from functools import partial
 from typing import Final
 
 from phalanx_simulator.embedded.client import Client
-from phalanx_simulator.embedded.limits import SIM_VOLUME_BIND_S
 from phalanx_simulator.embedded.provisioned_volumes import PROVISIONED_BY
 from phalanx_simulator.embedded.store import Key, Object
 from phalanx_simulator.embedded.work_queue import WorkQueue
+
+SIM_VOLUME_BIND_S: Final = 3.0
+"""Seconds from the change of a volume until its claim is bound. Long, so that much can happen meanwhile."""
 
 CLAIMS: Final = "persistentvolumeclaims"
 VOLUMES: Final = "persistentvolumes"

@@ -35,10 +35,12 @@ from phalanx_simulator.embedded.kubelets.pod_status import (
     starting_status,
 )
 from phalanx_simulator.embedded.kubelets.prepared_claims import why_unprepared
-from phalanx_simulator.embedded.limits import SIM_CLAIM_PREPARED_S
 from phalanx_simulator.embedded.pod_claims import claim_names
 from phalanx_simulator.embedded.store import Key, Object
 from phalanx_simulator.embedded.work_queue import WorkQueue
+
+SIM_CLAIM_PREPARED_S: Final = 2.0
+"""Seconds until a kubelet tries again to prepare the claims of a pod."""
 
 RUN_SECONDS: Final = "sim.phalanx.dev/run-seconds"
 """Annotation of a pod: seconds that it runs until it succeeds; fractions are allowed."""

@@ -1,7 +1,11 @@
 """GPUs that are held and waited for, averaged over equal steps of the days that are played."""
 
+from typing import Final
+
 from phalanx_simulator.lab.engine.outcome import Timeline
-from phalanx_simulator.lab.limits import TIMELINE_STEPS
+
+TIMELINE_STEPS: Final = 168
+"""Steps into which the days of a study are divided for plots: the hours of a week."""
 
 
 class TimelineSums:

@@ -25,12 +25,19 @@ from phalanx_simulator.lab.history.history import (
     pools_of,
 )
 from phalanx_simulator.lab.history.pod_runs import PodRun, jobs_of
-from phalanx_simulator.lab.limits import (
-    PROMETHEUS_ANSWER_BYTES_MAX,
-    PROMETHEUS_DAYS,
-    PROMETHEUS_QUERY_S,
-    PROMETHEUS_TIMEOUT_S,
-)
+
+PROMETHEUS_DAYS: Final = 14
+"""Days of a history in Prometheus without `since`; it keeps data for 15 days by default."""
+
+PROMETHEUS_QUERY_S: Final = 6 * 3600
+"""Seconds that one query of Prometheus covers. It loads at most 50 million samples by default: six hours of
+35,000 series with a sample in 15 seconds."""
+
+PROMETHEUS_TIMEOUT_S: Final = 150
+"""Seconds for an answer of Prometheus, which ends a query after two minutes by default."""
+
+PROMETHEUS_ANSWER_BYTES_MAX: Final = 1 << 30
+"""Bytes of one answer of Prometheus at most."""
 
 _SCHEMES: Final = ("http://", "https://")
 _DAY_S: Final = 24 * 3600

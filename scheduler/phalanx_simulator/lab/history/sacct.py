@@ -20,7 +20,9 @@ from phalanx_simulator.lab.history.history import (
 )
 from phalanx_simulator.lab.history.philly import defaults_for
 from phalanx_simulator.lab.history.rows import Row, rows_of
-from phalanx_simulator.lab.limits import PODS_PER_JOB_MAX
+
+PODS_PER_JOB_MAX: Final = 10_000
+"""Pods of one job at most. A larger number is an error of the file."""
 
 _COLUMNS: Final = ("Submit", "ElapsedRaw", "NNodes", "AllocTRES")
 QUEUE_COLUMNS: Final = ("Account", "Partition", "QOS", "User")

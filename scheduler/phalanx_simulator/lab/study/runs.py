@@ -5,6 +5,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from pathlib import Path
+from typing import Final
 
 import msgspec
 from msgspec import Struct
@@ -12,9 +13,11 @@ from msgspec import Struct
 from phalanx_simulator.lab.engine.outcome import Outcome
 from phalanx_simulator.lab.engine.play import play
 from phalanx_simulator.lab.engine.product import Product
-from phalanx_simulator.lab.limits import PROGRESS_PERIOD_S
 from phalanx_simulator.lab.study.variants import Case
 from phalanx_simulator.runs.versions import versions
+
+PROGRESS_PERIOD_S: Final = 0.5
+"""Seconds between two looks at the progress of runs."""
 
 
 class _Stored(Struct, frozen=True):

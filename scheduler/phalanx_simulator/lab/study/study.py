@@ -2,14 +2,19 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import Meta
 from phalanx.framework.config import ConfigError, KeyPath, error_of, load_settings
 
 from phalanx_simulator.lab.history.spec import Amount, Format, HistorySpec, Part
-from phalanx_simulator.lab.limits import NODES_MAX, VARIANTS_MAX
+
+VARIANTS_MAX: Final = 64
+"""Variants of a study at most. A page with more cannot be read, and each is a run of minutes or hours."""
+
+NODES_MAX: Final = 100_000
+"""Nodes of a cluster at most. A larger number is a typing error."""
 
 Nodes = Annotated[int, Meta(ge=1, le=NODES_MAX)]
 MoreNodes = Annotated[int, Meta(ge=-NODES_MAX, le=NODES_MAX)]

@@ -28,7 +28,7 @@ from phalanx.model.supplies.devices.claims import (
 )
 from phalanx.model.supplies.devices.constraints import ConstraintState
 from phalanx.model.supplies.devices.counters import Counters
-from phalanx.model.supplies.devices.limits import CLAIM_DEVICES_MAX, CLAIM_SEARCH_STEPS_MAX
+from phalanx.model.supplies.devices.limits import CLAIM_DEVICES_MAX
 from phalanx.model.supplies.devices.matching import Match, Matcher, MatchError
 from phalanx.model.supplies.devices.pools import (
     Device,
@@ -41,6 +41,10 @@ from phalanx.model.supplies.devices.pools import (
 )
 from phalanx.model.supplies.devices.shares import Shares, ask_for_amounts, fits_empty
 from phalanx.model.supplies.devices.uses import DeviceUse, is_share
+
+CLAIM_SEARCH_STEPS_MAX: Final = 20_000
+"""Devices that one search for the claims of a pod on a node tries: about 0.1 s. Nearly all searches need one
+step for each device that they allocate."""
 
 NOT_ENOUGH: Final = "not enough free devices match"
 """Why there is no allocation if nothing else is to be said."""

@@ -29,7 +29,6 @@ from phalanx.model.supplies.devices.claims import (
     distinct_uses,
 )
 from phalanx.model.supplies.devices.joint_slots import FreeDevices, PlainKinds, free_for_any
-from phalanx.model.supplies.devices.limits import EXTENDED_SHARES_MAX, NODE_POOLS_CACHE_MAX
 from phalanx.model.supplies.devices.matching import Matcher
 from phalanx.model.supplies.devices.pod_claims import Unresolved, allocate_for_pod, resolve
 from phalanx.model.supplies.devices.pools import DeviceId, Inventory, Pool, PoolId, Slice, TaintRule
@@ -38,6 +37,13 @@ from phalanx.model.supplies.devices.shared_pools import SharedPools
 from phalanx.model.supplies.devices.shares import Shares, is_within
 from phalanx.model.supplies.devices.slots import SlotCounter
 from phalanx.model.supplies.devices.uses import DeviceUse, device_of, is_share, new_share_id, shares_by_device
+
+EXTENDED_SHARES_MAX: Final = 256
+"""Shares of one device that a node offers of an extended resource at most: more than pods run on a node. A
+device may allow any number."""
+
+NODE_POOLS_CACHE_MAX: Final = 1 << 15
+"""Nodes whose pools are kept while no slice changes: some hundred bytes each."""
 
 
 class ClusterDevices(Struct, frozen=True, gc=False):

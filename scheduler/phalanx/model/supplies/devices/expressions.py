@@ -18,12 +18,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 from phalanx.model.resources import InvalidQuantity, billionths
 from phalanx.model.supplies.devices.capacity import Amount
-from phalanx.model.supplies.devices.limits import CEL_COST_MAX, CEL_EXPRESSION_CHARACTERS_MAX
 from phalanx.model.supplies.devices.pools import Attribute, Device, QualifiedName
 from phalanx.model.supplies.devices.versions import InvalidVersion, version_key
 
 if TYPE_CHECKING:
     from cel_expr_python import cel
+
+CEL_EXPRESSION_CHARACTERS_MAX: Final = 10 * 1024
+"""Characters of a CEL expression: the limit of the API."""
+
+CEL_COST_MAX: Final = 1_000_000
+"""Evaluations of the bodies of its loops that an expression may cause, times the growth of texts, estimated:
+the limit of the API, which estimates more exactly. A million evaluations take about half a second."""
 
 _QUANTITY: Final = "kubernetes.Quantity"
 _SEMVER: Final = "kubernetes.Semver"

@@ -23,9 +23,13 @@ from phalanx.model.pods import Toleration
 from phalanx.model.supplies.devices.allocator import NodeDevices, candidates, match_of
 from phalanx.model.supplies.devices.capacity import Amounts
 from phalanx.model.supplies.devices.claims import ALL_DEVICES, ClaimSpec, DeviceClasses, Request
-from phalanx.model.supplies.devices.limits import CLAIM_SEARCH_DEVICES_MAX, DEVICE_KINDS_TOGETHER_MAX
+from phalanx.model.supplies.devices.limits import CLAIM_SEARCH_DEVICES_MAX
 from phalanx.model.supplies.devices.matching import Matcher
 from phalanx.model.supplies.devices.shares import Shares, ask_for_amounts
+
+DEVICE_KINDS_TOGETHER_MAX: Final = 4
+"""Kinds of requests of pods that are placed together and counted exactly: each set of them is a resource of
+the solver."""
 
 Kind = tuple[str, tuple[str, ...], tuple[Toleration, ...], Amounts]
 """What a request asks for: class, expressions, tolerations and capacity. Its name does not matter."""

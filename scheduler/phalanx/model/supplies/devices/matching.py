@@ -5,6 +5,7 @@ their serial numbers, share the result, and so do the slices of later generation
 """
 
 from collections.abc import Mapping
+from typing import Final
 
 from msgspec import Struct, structs
 
@@ -16,8 +17,13 @@ from phalanx.model.supplies.devices.expressions import (
     Expression,
     InvalidExpression,
 )
-from phalanx.model.supplies.devices.limits import CEL_EXPRESSIONS_MAX, CEL_RESULTS_MAX
 from phalanx.model.supplies.devices.pools import AttributeValue, Device, QualifiedName
+
+CEL_EXPRESSIONS_MAX: Final = 4096
+"""Compiled expressions that are kept: some kilobytes each. Clusters have a handful of device classes."""
+
+CEL_RESULTS_MAX: Final = 1 << 18
+"""Results of expressions that are kept: about 200 bytes each."""
 
 _Read = tuple[tuple[QualifiedName, str, AttributeValue], ...]
 _Inputs = tuple[str, str, bool, _Read, tuple[tuple[QualifiedName, Amount], ...]]

@@ -10,6 +10,7 @@ Nodes whose devices differ only in what no request and no constraint reads are c
 """
 
 from collections.abc import Hashable, Iterator, Sequence
+from typing import Final
 
 from msgspec import Struct, structs
 
@@ -25,11 +26,7 @@ from phalanx.model.supplies.devices.allocator import (
     match_of,
 )
 from phalanx.model.supplies.devices.claims import ALL_DEVICES, ClaimSpec, DeviceClasses, Request
-from phalanx.model.supplies.devices.limits import (
-    CLAIM_SEARCH_DEVICES_MAX,
-    DEVICE_SLOTS_CACHE_MAX,
-    SHARED_KINDS_CACHE_MAX,
-)
+from phalanx.model.supplies.devices.limits import CLAIM_SEARCH_DEVICES_MAX
 from phalanx.model.supplies.devices.matching import Match, Matcher, MatchError
 from phalanx.model.supplies.devices.pools import Slice
 from phalanx.model.supplies.devices.share_bounds import (
@@ -40,6 +37,12 @@ from phalanx.model.supplies.devices.share_bounds import (
 )
 from phalanx.model.supplies.devices.shares import Shares, ask_for_amounts
 from phalanx.model.supplies.devices.uses import devices_used
+
+DEVICE_SLOTS_CACHE_MAX: Final = 10_000
+"""Kinds of nodes whose slots for one kind of member are kept: some kilobytes each."""
+
+SHARED_KINDS_CACHE_MAX: Final = 1 << 16
+"""Devices that several nodes can use whose kinds are kept for one kind of member: some hundred bytes each."""
 
 
 class Slots(Struct, frozen=True, gc=False):

@@ -12,7 +12,6 @@ from phalanx.model.resources import add
 from phalanx.model.snapshot import Snapshot
 from phalanx.model.supplies.devices.claims import ClaimSpec, DeviceClass
 from phalanx.model.supplies.devices.cluster import ClusterDevices, DeviceState
-from phalanx.model.supplies.devices.limits import DEVICE_COUNTERS_CACHE_MAX
 from phalanx.model.supplies.devices.matching import Matcher
 from phalanx.model.supplies.devices.pools import Inventory
 from phalanx.model.supplies.devices.session.counts import DeviceCounts
@@ -20,6 +19,10 @@ from phalanx.model.supplies.devices.session.member_claims import Compositions
 from phalanx.model.supplies.devices.session.settled_gangs import SettledGangs
 from phalanx.model.supplies.devices.shared_pools import SharedPools
 from phalanx.model.supplies.devices.slots import SlotCounter
+
+DEVICE_COUNTERS_CACHE_MAX: Final = 1_000
+"""Kinds of members whose counts are kept from cycle to cycle: gangs come with ever new
+claims."""
 
 
 class DeviceCache:

@@ -16,13 +16,17 @@ from phalanx.model.names import NodeName
 from phalanx.model.supplies.devices.claims import ALL_DEVICES, ClaimSpec, Request
 from phalanx.model.supplies.devices.cluster import DeviceState
 from phalanx.model.supplies.devices.joint_slots import PlainKinds
-from phalanx.model.supplies.devices.limits import CLAIM_SEARCH_DEVICES_MAX, DEVICE_NODE_SETS_MAX
+from phalanx.model.supplies.devices.limits import CLAIM_SEARCH_DEVICES_MAX
 from phalanx.model.supplies.devices.pools import Device, DeviceId
 from phalanx.model.supplies.devices.session.needs import DEVICE_SLOT
 from phalanx.model.supplies.devices.shared_pools import Matching, SharedPools
 from phalanx.model.supplies.devices.shares import Shares
 from phalanx.model.supplies.devices.uses import DeviceUse, shares_by_device
 from phalanx.model.supplies.supply import SharedAmounts
+
+DEVICE_NODE_SETS_MAX: Final = 64
+"""Sets of nodes, other than all, whose devices of several nodes are bounded in one problem: each is a rule of
+the solver."""
 
 _NAME: Final = "pools that several nodes can use"
 

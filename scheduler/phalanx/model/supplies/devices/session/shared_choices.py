@@ -14,13 +14,19 @@ from phalanx.model.pods import Pod
 from phalanx.model.resources import NONE, Resources, add, scale
 from phalanx.model.supplies.devices.claims import Allocation, Claim, uses_of
 from phalanx.model.supplies.devices.cluster import DeviceState
-from phalanx.model.supplies.devices.limits import (
-    SHARED_CHOICES_MAX,
-    SHARED_CHOICES_NODES_MAX,
-    SHARED_CHOICES_TRIED_MAX,
-)
 from phalanx.model.supplies.devices.shared_claims import ClaimSet
 from phalanx.model.supplies.devices.uses import DeviceUse, device_of, devices_used, is_share
+
+SHARED_CHOICES_MAX: Final = 16
+"""Choices of devices for the claims that a gang shares that are compared. The first ones are for most of the
+pods of each claim; each costs a search on some of the nodes."""
+
+SHARED_CHOICES_TRIED_MAX: Final = 16
+"""Further choices for these claims that are tried where the first one does not place the gang. Each costs a
+solve; most that cannot help are found by counting, or one solve proves that none can."""
+
+SHARED_CHOICES_NODES_MAX: Final = 8_000
+"""Nodes of all of these solves together, but at least two choices are tried: about a second."""
 
 PodCapacity = Callable[[Pod, Node, Resources], int]
 """How many pods like this one fit the node beside these amounts, apart from devices; 0 if it may not run
