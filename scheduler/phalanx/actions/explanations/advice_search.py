@@ -179,10 +179,22 @@ class AdviceSearch:
         if conflict.is_about_nodes:
             yield from node_changes.returned_nodes(session, demand, self._fits_with)
         if conflict.has_ineligible_nodes:
-            yield from gang_changes.fewer_restrictions(session, demand, self._starts)
+            yield from self._fewer_restrictions()
         yield from islice(self._lower_minimums(), 1)
         if conflict.is_about_requests:
             yield from gang_changes.smaller_requests(session, demand, self._fits)
+
+    def _fewer_restrictions(self) -> Iterator[Action]:
+        """Pods with one field less, else with as few less as necessary, if that is proven."""
+        session, demand = self._session, self._demand
+        found = False
+        for each in gang_changes.without_one_restriction(session, demand, self._starts):
+            yield each
+            found = True
+        if not found:
+            self._trials.renew()
+            several = gang_changes.without_restrictions_together(session, demand, self._starts)
+            yield from (each for each in several if self._trials.may_go_on)
 
     def _lower_minimums(self) -> Iterator[Action]:
         """A minimum of the pods that fit; else one with pods of each role and subgroup with a minimum."""
@@ -228,8 +240,8 @@ class AdviceSearch:
         session = self._trials.session_for(Change(self._demand, is_empty=is_empty))
         limits = constraints_of(session, self._demand.gang).budgets
         budgets = [rule for rule in limits if rule.name in self._limits]
-        trials = self._trials.renewed()  # the search for single actions may have used all solves
-        found = CombinedActions(self._session, self._demand, trials, budgets, is_empty=is_empty).find()
+        self._trials.renew()
+        found = CombinedActions(self._session, self._demand, self._trials, budgets, is_empty=is_empty).find()
         return (kinds.Together(found),) if found else ()
 
     def _raised_limits(self) -> Iterator[kinds.RaiseLimits]:

@@ -218,18 +218,23 @@ def as_preemptible(demand: Demand) -> Demand:
 # --- pods ---------------------------------------------------------------------------------------------------
 
 
-def fewer_restrictions(session: Session, demand: Demand, fits: Fits) -> Iterator[Action]:
-    """Pods without one field that excludes nodes, else without as few as necessary."""
+def without_one_restriction(session: Session, demand: Demand, fits: Fits) -> Iterator[Action]:
+    """Pods without one field that excludes nodes."""
+    for each in restrictions(session, demand):
+        if fits(unrestricted(session, demand, [each])):
+            yield removal([each])
+            return
+
+
+def without_restrictions_together(session: Session, demand: Demand, fits: Fits) -> Iterator[Action]:
+    """Pods without several fields that exclude nodes, as few as necessary, if one is not enough."""
 
     def helps(removed: Sequence[Restriction]) -> bool:
-        return fits(unrestricted(session, demand, removed))
+        return len(removed) > 1 and fits(unrestricted(session, demand, removed))
 
     found = restrictions(session, demand)
-    single = next((each for each in found if helps([each])), None)
-    if single is not None:
-        yield removal([single])
-    elif len(found) > 1 and helps(found):
-        yield removal(necessary(found, lambda fewer: len(fewer) > 1 and helps(fewer)))
+    if helps(found):
+        yield removal(necessary(found, helps))
 
 
 def restrictions(session: Session, demand: Demand) -> list[Restriction]:

@@ -128,9 +128,9 @@ class Trials:
         self._proven: Change | None = None
         """The last change that was proven to help, with the demand that fits then."""
 
-    def renewed(self) -> "Trials":
-        """Trials with as many solves as these had at first."""
-        return Trials(self._problems, self._oracle.renewed())
+    def renew(self) -> None:
+        """Allow as many solves as at first: other searches may have used them all."""
+        self._oracle = self._oracle.renewed()
 
     @property
     def may_go_on(self) -> bool:
