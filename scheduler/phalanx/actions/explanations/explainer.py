@@ -56,8 +56,8 @@ from phalanx.solver.infeasibility.feasibility import FeasibilityOracle, feasibil
 from phalanx.solver.infeasibility.largest_fit import LargestFit, largest_fit
 
 ADVICE_SOLVES_MAX: Final = 64
-"""Solves to verify the advice of one verdict: each kind of advice takes one to ten. As many again to leave out
-what is needless of several fields, and of several actions together."""
+"""Solves to verify the advice of one verdict: each kind of advice takes one to ten. As many again to leave
+out what is needless of several fields, and of several actions together."""
 
 ADVICE_KINDS_MAX: Final = 4096
 """Kinds of pods that all solves for the advice of one verdict read, on all nodes. A gang of up to 64 kinds
