@@ -9,7 +9,8 @@ import msgspec
 import pytest
 import yaml
 from msgspec import NODEFAULT, Struct, inspect
-from phalanx.actions import limits
+from phalanx.actions.consolidate import CONSOLIDATIONS_TRIED_MAX
+from phalanx.actions.limits import PREEMPTIONS_TRIED_MAX, PREEMPTORS_PER_CYCLE_MAX
 from phalanx.cli.configuration import read_config
 from phalanx.framework import retry
 from phalanx.framework.config import SchedulerConfig
@@ -209,6 +210,6 @@ def test_the_numbers_in_the_text_are_those_of_the_code() -> None:
     assert f"more than {refused} refused binds in a minute:" in text
     assert f"with the default first back-off, values below {least}." in text
     assert (
-        f"victims for {limits.PREEMPTORS_PER_CYCLE_MAX} gangs, or has searched victims for"
-        f" {limits.PREEMPTIONS_TRIED_MAX} or moves for {limits.CONSOLIDATIONS_TRIED_MAX}, leaves"
+        f"victims for {PREEMPTORS_PER_CYCLE_MAX} gangs, or has searched victims for"
+        f" {PREEMPTIONS_TRIED_MAX} or moves for {CONSOLIDATIONS_TRIED_MAX}, leaves"
     ) in text

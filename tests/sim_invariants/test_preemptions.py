@@ -212,9 +212,15 @@ def test_a_victim_that_is_not_preemptible_violates() -> None:
     assert verdicts(cluster(disruption=Disruption(preemptible=False)), 0, 1) == ["S22", "S22"]
 
 
-@pytest.mark.parametrize(("minutes_ago", "expected"), [(0, ["S22"]), (9, ["S22"]), (11, [])])
-def test_a_finishing_victim_violates_for_ten_minutes(minutes_ago: int, expected: list[str]) -> None:
-    scenario = cluster(min=1)
+@pytest.mark.parametrize(
+    ("minimum", "minutes_ago", "expected"),
+    [(2, 0, ["S22"]), (2, 9, ["S22"]), (2, 11, []), (1, 0, [])],
+)
+def test_a_finishing_victim_violates_for_ten_minutes(
+    minimum: int, minutes_ago: int, expected: list[str]
+) -> None:
+    """A gang of which enough members run for its minimum is not finishing."""
+    scenario = cluster(min=minimum)
     scenario.now = 3600_000
     ended, other = scenario.members("low")
     ran = (0, 3600 - 60 * minutes_ago)
