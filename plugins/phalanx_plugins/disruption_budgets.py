@@ -10,15 +10,19 @@ ignore budgets.
 
 from collections.abc import Collection
 from enum import StrEnum
+from typing import Final
 
 from msgspec import Struct
 from phalanx.framework.evictions import PodEvictionLimit
 from phalanx.framework.plugin import EvictionPolicy, Plugin
 from phalanx.framework.view import SessionView
-from phalanx.limits import BUDGET_RECOUNT_MS
 from phalanx.model import named_parts
 from phalanx.model.pods import Pod, PodPhase
 from phalanx.model.snapshot import DisruptionBudget
+
+BUDGET_RECOUNT_MS: Final = 30_000
+"""Milliseconds after which the status of a PodDisruptionBudget includes a terminating pod. Its controller
+takes a second, and longer under load."""
 
 
 class Enforcement(StrEnum):

@@ -33,20 +33,11 @@ CONNECT_TIMEOUT_S: Final = 3.0
 READ_TIMEOUT_S: Final = 30.0
 """Seconds for a read or for one page of a list: half of the request timeout of the API server."""
 
-WATCH_SECONDS_MIN: Final = 300
-"""Minimum seconds of a watch; it requests up to twice as much, as client-go does."""
-
-OPTIONAL_KIND_RETRY_S: Final = 60.0
-"""Seconds between two requests for an optional kind that is not served. CRDs are rarely installed."""
-
 LIST_PAGE_OBJECTS: Final = 500
 """Objects in one page of a list, as in kubectl and client-go. A page of pods is about 3 MB."""
 
 WATCH_LINE_MAX_BYTES: Final = 16 << 20
 """Bytes of one watch event. etcd's default limit is 1.5 MiB per object, and JSON is larger than stored."""
-
-RETRY_AFTER_MAX_S: Final = 300.0
-"""Seconds at most of a Retry-After header. A larger value is a mistake of the server."""
 
 # --- conversion of API objects ------------------------------------------------------------------------------
 
@@ -56,9 +47,6 @@ AMOUNT_MAX: Final = 2**63 - 1
 POD_REQUEST_MAX: Final = 2**52
 """Largest request of a pod for one resource, in its unit (4 PiB of bytes). It is more than any node has, and
 2,000 such pods on a node still add up to a 64-bit integer."""
-
-SHARED_DEVICES_MAX: Final = 64
-"""GPUs of one node that can be shared. No machine has more, and each one is a resource of its own."""
 
 HOST_PORTS_MAX: Final = 256
 """Host ports of a pod. Each is compared with every node, as its resources are."""
@@ -72,38 +60,11 @@ NAMESPACE_TERMS_MAX: Final = 1000
 """Different terms of pod affinity and spread of the pods of a namespace. A new one takes 20 us of a cycle for
 each known one."""
 
-PORT_ADDRESSES_MAX: Final = 1 << 20
-"""Pods that can have the same port of different addresses of one node. It is more than any node holds."""
-
-DISK_READERS_MAX: Final = 1 << 20
-"""Pods of one node that can read the same disk. It is more than any node holds."""
-
 ATTACHED_VOLUMES_MAX: Final = 1 << 20
 """Volumes of one driver that can be attached to a node. A higher limit counts as this one."""
 
 VOLUME_SPACE_MAX: Final = POD_REQUEST_MAX
 """Bytes that a node has for new volumes where nothing limits it."""
-
-VOLUME_KINDS_MAX: Final = 4
-"""Kinds of claims of a gang and a StorageClass of which all combinations are counted. Their number doubles
-with each kind. With more kinds, single ones and all together are counted."""
-
-VOLUME_BLOCKS_MAX: Final = 64
-"""Sets of nodes that share volumes or space, of one StorageClass, that are counted. Zones are fewer."""
-
-NUMA_ZONES_MAX: Final = 64
-"""NUMA zones of one node that are read. The largest machines have 32."""
-
-NUMA_MEMORY_STEP_BYTES: Final = 256 << 20
-"""Bytes to a multiple of which the memory of a NUMA zone is rounded down. Nodes of one type differ by less
-and then count as equal."""
-
-NUMA_MEMORY_ROUNDED_BYTES: Final = 16 << 30
-"""Bytes from which the memory of a NUMA zone is rounded: a step would be more than a sixtieth of less."""
-
-NUMA_CONTAINERS_MAX: Final = 16
-"""Different containers of a pod that are counted separately if each needs a NUMA zone. With more, every
-container counts as large as the largest."""
 
 NUMA_CACHE_ENTRIES_MAX: Final = 1 << 15
 """Cached results about NUMA zones, per pod kind, pair of pod kinds, or kind and state of the zones. Each
@@ -114,9 +75,6 @@ NUMA_DISPLACED_MAX: Final = 1 << 20
 
 QUANTITY_LENGTH_MAX: Final = 64
 """Characters of a quantity. Longer ones are mistakes, and parsing digits takes quadratic time."""
-
-QUANTITY_EXPONENT_MAX: Final = 30
-"""Absolute value of the exponent of a quantity. 1e30 bytes and 1e-30 cores are beyond any machine."""
 
 EXPLANATION_DETERMINISTIC_LIMIT: Final = 0.2
 """Deterministic time of CP-SAT to decide whether a gang fits the empty cluster. Each other solve of an
@@ -130,9 +88,6 @@ GANG_PROBLEMS_MAX: Final = 8
 
 GANG_SHAPES_MAX: Final = 1000
 """Shapes of the waiting members of a gang. Each is compared with every node, in cycles that all share."""
-
-HYPER_NODE_TIERS_MAX: Final = 16
-"""Tiers of Volcano's HyperNodes that count. Each is a level of the topology, and a label of every node."""
 
 # --- API server: writes -------------------------------------------------------------------------------------
 
@@ -161,18 +116,6 @@ CLAIM_BIND_TIMEOUT_S: Final = 600.0
 CLAIM_CHECK_PERIOD_S: Final = 0.2
 """Seconds between two looks at the claims of a placement. Provisioning takes seconds."""
 
-CLAIM_READ_PERIOD_S: Final = 2.0
-"""Seconds after which a claim is read that does not show the selected node. The watch is usually faster."""
-
-BACKGROUND_ATTEMPTS_MAX: Final = 5
-"""Attempts of one such write. Its caller compares with the cluster and requests it again."""
-
-BACKGROUND_BACKOFF_FIRST_S: Final = 0.2
-"""Seconds before the second attempt of such a write."""
-
-BACKGROUND_BACKOFF_LONGEST_S: Final = 10.0
-"""Seconds at most between two attempts of such a write."""
-
 STATUS_WAITING_MAX: Final = 50_000
 """Objects with a pending status write: about 1 KiB each."""
 
@@ -182,14 +125,8 @@ EVENTS_WAITING_MAX: Final = 10_000
 EVENT_SERIES_MAX: Final = 10_000
 """Remembered events, so that a repetition becomes a series. The least recently seen one is dropped."""
 
-EVENT_NAME_MAX: Final = 253
-"""Characters of the name of an event. The API server refuses more, and the name of a pod can be as long."""
-
 CONDITION_MESSAGE_MAX_BYTES: Final = 4096
 """Bytes of the message of a condition. Enough for a verdict in a small status."""
-
-POD_MESSAGE_REPEAT_S: Final = 60.0
-"""Seconds before new figures of an unchanged reason are written to a waiting pod; its PodGroup has them."""
 
 STATUS_SENT_KEPT: Final = 50_000
 """Objects whose last written status is remembered, so that it is not written again."""
@@ -228,9 +165,6 @@ LEASE_ATTEMPT_TIMEOUT_S: Final = 3.0
 SOLVE_DETERMINISTIC_LIMIT: Final = 0.4
 """Deterministic time of CP-SAT for one gang, equal on every machine. With the rest about a second."""
 
-NODE_KINDS_MAX: Final = 32
-"""Node kinds that a set of pods distinguishes. Each has tables of its own: at most 2 MB, usually 20 kB."""
-
 JOINT_DETERMINISTIC_LIMIT: Final = 10.0
 """Deterministic time of CP-SAT for the joint admission of gangs. Enough for 200 gangs on 10,000 nodes."""
 
@@ -238,12 +172,6 @@ JOINT_DETERMINISTIC_LIMIT: Final = 10.0
 
 HTTP_SHUTDOWN_TIMEOUT_S: Final = 1.0
 """Seconds that open requests to our HTTP endpoints may take when the scheduler stops."""
-
-TRACE_SPANS_WAITING_MAX: Final = 8192
-"""Spans that wait to be sent: about 1 KB each. The oldest are dropped while a collector does not answer."""
-
-TRACE_BATCH_SPANS: Final = 512
-"""Spans of one request to a collector, as in the OpenTelemetry SDK."""
 
 METRIC_SERIES_MAX: Final = 10_000
 """Children of one metric, by its labels: 2,500 queues with four resources. Prometheus may be configured to
@@ -299,10 +227,6 @@ further kinds are not replaced ahead of other work."""
 PLACEHOLDERS_MAX: Final = 10_000
 """Missing members of one gang for which capacity is held: a large gang. They cost about 0.1 s per cycle."""
 
-CAPACITY_HOLD_WITHOUT_MEMBERS_MS: Final = 60_000
-"""Milliseconds of the same if all members have failed. A Job creates new pods after 10 s, then 20 and 40; a
-Job that has failed permanently creates none."""
-
 PARTIAL_GANG_RELEASED_S: Final = 60
 """Seconds after which a gang that never was complete is released: its grace period, a new leader, the
 evictions."""
@@ -312,10 +236,6 @@ VICTIM_DETERMINISTIC_LIMIT: Final = 1.0
 
 MOVE_DETERMINISTIC_LIMIT: Final = 1.0
 """Deterministic time of CP-SAT for one move plan: about a second."""
-
-BUDGET_RECOUNT_MS: Final = 30_000
-"""Milliseconds after which the status of a PodDisruptionBudget includes a terminating pod. Its controller
-takes a second, and longer under load."""
 
 AVOIDED_NODES_MAX: Final = 256
 """Nodes that one gang avoids. A gang that fails on more nodes does not fail because of the nodes."""

@@ -2,7 +2,8 @@
 
 import pytest
 from msgspec.structs import replace
-from phalanx.limits import CAPACITY_HOLD_MS, CAPACITY_HOLD_WITHOUT_MEMBERS_MS
+from phalanx.actions.reservations.capacity_holds import CAPACITY_HOLD_WITHOUT_MEMBERS_MS
+from phalanx.limits import CAPACITY_HOLD_MS
 from phalanx.model.gangs import GangKind, SubgroupSpec
 from phalanx.model.names import PodUid
 from phalanx.model.pods import PodPhase

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from phalanx.framework.config import PluginConfig, SchedulerConfig
-from phalanx.limits import BUDGET_RECOUNT_MS
 from phalanx.model.api.pod_groups import Disruption, DisruptionMode
 from phalanx.model.pods import PodPhase
 from phalanx.model.reasons import Reason
+from phalanx_plugins.disruption_budgets import BUDGET_RECOUNT_MS
 
 from tests.builders import Decided, Scenario
 from tests.examples import holds

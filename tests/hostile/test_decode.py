@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 from phalanx.kube.decode import KindDecoder, ObjectEvent, Undecodable, Unreadable, WatchLine
-from phalanx.kube.errors import error_of, error_of_status
-from phalanx.limits import GANG_PROBLEMS_MAX, RETRY_AFTER_MAX_S
+from phalanx.kube.errors import RETRY_AFTER_MAX_S, error_of, error_of_status
+from phalanx.limits import GANG_PROBLEMS_MAX
 from phalanx.model.api.core import Pod
 from phalanx.model.api.kinds import KINDS
 from phalanx.model.api.meta import Status, StatusDetails

@@ -5,8 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import pytest
-from phalanx.kube.background_writer import BackgroundWriter, WriteQueue
-from phalanx.limits import BACKGROUND_ATTEMPTS_MAX
+from phalanx.kube.background_writer import BACKGROUND_ATTEMPTS_MAX, BackgroundWriter, WriteQueue
 from phalanx.ports import RequestNotSent
 
 from tests.kube.reports import Reports

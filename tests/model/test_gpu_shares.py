@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from phalanx.limits import POD_REQUEST_MAX, SHARED_DEVICES_MAX
+from phalanx.limits import POD_REQUEST_MAX
 from phalanx.model.conversion.nodes import read_node
 from phalanx.model.conversion.pods import read_pod
 from phalanx.model.conversion.shapes import ShapeCache
@@ -19,6 +19,7 @@ from phalanx.model.supplies.gpu_shares.devices import (
     incompatible_shares,
     share_on_node,
 )
+from phalanx.model.supplies.gpu_shares.read import SHARED_DEVICES_MAX
 from phalanx.model.supplies.known import pod_usage
 from phalanx.model.supplies.supply import Need
 

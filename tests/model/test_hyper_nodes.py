@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from phalanx.limits import HYPER_NODE_TIERS_MAX
 from phalanx.model.api.volcano import HyperNode
-from phalanx.model.conversion.hyper_nodes import HyperNodeTree, read_hyper_node
+from phalanx.model.conversion.hyper_nodes import HYPER_NODE_TIERS_MAX, HyperNodeTree, read_hyper_node
 
 from tests.model.written import named
 

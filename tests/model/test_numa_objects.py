@@ -3,12 +3,12 @@
 from typing import Any
 
 import pytest
-from phalanx.limits import AMOUNT_MAX, NUMA_CONTAINERS_MAX, NUMA_ZONES_MAX
+from phalanx.limits import AMOUNT_MAX
 from phalanx.model.api.node_topologies import NodeResourceTopology
 from phalanx.model.conversion.shapes import read_shape
 from phalanx.model.nodes import Numa
 from phalanx.model.resources import CPU, GPU, MEMORY
-from phalanx.model.supplies.numa.read import NumaReport, read_zones
+from phalanx.model.supplies.numa.read import NUMA_CONTAINERS_MAX, NUMA_ZONES_MAX, NumaReport, read_zones
 from phalanx.model.supplies.numa.zones import numa_request
 
 from tests.model.written import pod, written

@@ -7,8 +7,8 @@ from math import ceil, floor
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from phalanx.limits import AMOUNT_MAX, QUANTITY_EXPONENT_MAX
-from phalanx.model.resources import InvalidQuantity, capacity_amount, request_amount
+from phalanx.limits import AMOUNT_MAX
+from phalanx.model.resources import QUANTITY_EXPONENT_MAX, InvalidQuantity, capacity_amount, request_amount
 
 DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}

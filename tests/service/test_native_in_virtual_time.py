@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from phalanx.limits import OPTIONAL_KIND_RETRY_S
+from phalanx.kube.reflector import OPTIONAL_KIND_RETRY_S
 from phalanx.model.names import LABEL_POD_GROUP
 from phalanx_simulator.embedded import manifests
 from phalanx_simulator.embedded.apiserver.kinds import NATIVE_POD_GROUPS

@@ -4,7 +4,7 @@ import asyncio
 from collections import Counter
 from typing import Any
 
-from phalanx.limits import OPTIONAL_KIND_RETRY_S
+from phalanx.kube.reflector import OPTIONAL_KIND_RETRY_S
 from phalanx.model.names import API_GROUP
 from phalanx_simulator.embedded import manifests
 from phalanx_simulator.embedded.kubelets.kubelet import START_SECONDS

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from phalanx.framework.config import SchedulerConfig
-from phalanx.limits import OPTIONAL_KIND_RETRY_S
+from phalanx.kube.reflector import OPTIONAL_KIND_RETRY_S
 from phalanx.model.dialects.queues import QueueDialectName
 from phalanx_simulator.embedded import manifests
 from phalanx_simulator.embedded.store import Key, Object

@@ -1,10 +1,9 @@
 """Which waiting pods get a new message, and when."""
 
 import msgspec
-from phalanx.limits import POD_MESSAGE_REPEAT_S
 from phalanx.model.names import PodUid
 from phalanx.model.reasons import WAIT_FOR_ADVICE, Reason, Verdict
-from phalanx.service.pod_messages import PodMessages
+from phalanx.service.pod_messages import POD_MESSAGE_REPEAT_S, PodMessages
 
 from tests.manual_clock import ManualClock
 from tests.service.members import BOUND, GANG, WAITING, gang

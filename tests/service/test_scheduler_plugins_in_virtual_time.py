@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from phalanx.limits import OPTIONAL_KIND_RETRY_S
+from phalanx.kube.reflector import OPTIONAL_KIND_RETRY_S
 from phalanx_simulator.embedded import manifests
 from phalanx_simulator.embedded.store import Key, Object
 from phalanx_simulator.runs.world import World, WorldSettings, in_world

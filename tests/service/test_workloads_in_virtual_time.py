@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
-from phalanx.limits import OPTIONAL_KIND_RETRY_S
+from phalanx.kube.reflector import OPTIONAL_KIND_RETRY_S
 from phalanx_simulator.embedded import manifests
 from phalanx_simulator.embedded.apiserver.kinds import ResourceType
 from phalanx_simulator.embedded.store import Key, Object

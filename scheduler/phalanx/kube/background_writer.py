@@ -13,12 +13,16 @@ from msgspec import Struct
 from phalanx.kube.errors import TRANSIENT, ApiError, Conflict, TooManyRequests, retry_after
 from phalanx.kube.flow_control import Backoff, RateLimiter
 from phalanx.kube.writing import WriteContext
-from phalanx.limits import (
-    BACKGROUND_ATTEMPTS_MAX,
-    BACKGROUND_BACKOFF_FIRST_S,
-    BACKGROUND_BACKOFF_LONGEST_S,
-    THROTTLED_WAIT_S,
-)
+from phalanx.limits import THROTTLED_WAIT_S
+
+BACKGROUND_ATTEMPTS_MAX: Final = 5
+"""Attempts of one such write. Its caller compares with the cluster and requests it again."""
+
+BACKGROUND_BACKOFF_FIRST_S: Final = 0.2
+"""Seconds before the second attempt of such a write."""
+
+BACKGROUND_BACKOFF_LONGEST_S: Final = 10.0
+"""Seconds at most between two attempts of such a write."""
 
 _BACKGROUND_WRITES_PER_SECOND: Final = 300.0
 """Events per second, and status writes per second. 10,000 verdicts take half a minute and do not overload the

@@ -6,10 +6,12 @@ from typing import Final
 
 import msgspec
 
-from phalanx.limits import RETRY_AFTER_MAX_S
 from phalanx.model.api.meta import Status
 from phalanx.model.named_parts import unmarked
 from phalanx.ports import OutcomeUnknown, RequestNotSent, Response
+
+RETRY_AFTER_MAX_S: Final = 300.0
+"""Seconds at most of a Retry-After header. A larger value is a mistake of the server."""
 
 _MESSAGE_MAX: Final = 1024
 _SECONDS_DIGITS: Final = 9

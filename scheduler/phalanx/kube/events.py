@@ -15,8 +15,11 @@ from phalanx.kube.background_writer import BackgroundWriter
 from phalanx.kube.client import Patch
 from phalanx.kube.errors import AlreadyExists, NotFound
 from phalanx.kube.writing import WriteContext
-from phalanx.limits import EVENT_NAME_MAX, EVENT_SERIES_MAX
+from phalanx.limits import EVENT_SERIES_MAX
 from phalanx.model.api.kind import Kind
+
+EVENT_NAME_MAX: Final = 253
+"""Characters of the name of an event. The API server refuses more, and the name of a pod can be as long."""
 
 _EVENT_REPEAT_PERIOD_S: Final = 360.0
 """Seconds before a repeated event is written again, as in the recorder of client-go."""

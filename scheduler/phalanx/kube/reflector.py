@@ -27,12 +27,17 @@ from phalanx.kube.errors import (
 )
 from phalanx.kube.flow_control import Backoff
 from phalanx.kube.garbage_collection import GarbageCollection
-from phalanx.limits import OPTIONAL_KIND_RETRY_S, WATCH_SECONDS_MIN
 from phalanx.model.api.kind import Kind
 from phalanx.model.api.meta import KubeObject
 from phalanx.model.events import Applied, Deleted, NotListed, Relisted
 from phalanx.observe.ports import WatchReports
 from phalanx.ports import OutcomeUnknown, RequestNotSent, Response
+
+WATCH_SECONDS_MIN: Final = 300
+"""Minimum seconds of a watch; it requests up to twice as much, as client-go does."""
+
+OPTIONAL_KIND_RETRY_S: Final = 60.0
+"""Seconds between two requests for an optional kind that is not served. CRDs are rarely installed."""
 
 _WATCH_IDLE_TIMEOUT_S: Final = 90.0
 """Seconds without data after which a watch counts as dead. The API server sends a bookmark each minute."""

@@ -27,18 +27,16 @@ from phalanx.kube.errors import (
 from phalanx.kube.flow_control import RateLimiter
 from phalanx.kube.volume_reservation import VolumeReservations, VolumeTaken
 from phalanx.kube.writing import WriteContext
-from phalanx.limits import (
-    BIND_ATTEMPTS_MAX,
-    CLAIM_BIND_TIMEOUT_S,
-    CLAIM_READ_PERIOD_S,
-    WRITE_CONCURRENCY,
-)
+from phalanx.limits import BIND_ATTEMPTS_MAX, CLAIM_BIND_TIMEOUT_S, WRITE_CONCURRENCY
 from phalanx.model.api.core import PersistentVolumeClaim
 from phalanx.model.api.kinds import KINDS
 from phalanx.model.decisions import Bind, Placement
 from phalanx.model.names import NodeName
 from phalanx.model.supplies.volumes.published import UnboundClaim
 from phalanx.model.supplies.volumes.read import SELECTED_NODE
+
+CLAIM_READ_PERIOD_S: Final = 2.0
+"""Seconds after which a claim is read that does not show the selected node. The watch is usually faster."""
 
 _log = structlog.get_logger(__name__)
 

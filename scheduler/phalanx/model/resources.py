@@ -10,7 +10,10 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Final
 
-from phalanx.limits import AMOUNT_MAX, QUANTITY_EXPONENT_MAX, QUANTITY_LENGTH_MAX
+from phalanx.limits import AMOUNT_MAX, QUANTITY_LENGTH_MAX
+
+QUANTITY_EXPONENT_MAX: Final = 30
+"""Absolute value of the exponent of a quantity. 1e30 bytes and 1e-30 cores are beyond any machine."""
 
 Resources = Mapping[str, int]
 

@@ -18,8 +18,13 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 from opentelemetry.trace import Span, Tracer, set_span_in_context
 
-from phalanx.limits import TRACE_BATCH_SPANS, TRACE_SPANS_WAITING_MAX
 from phalanx.observe.ports import GangStart
+
+TRACE_SPANS_WAITING_MAX: Final = 8192
+"""Spans that wait to be sent: about 1 KB each. The oldest are dropped while a collector does not answer."""
+
+TRACE_BATCH_SPANS: Final = 512
+"""Spans of one request to a collector, as in the OpenTelemetry SDK."""
 
 _TRACE_PERIOD_S: Final = 5.0
 """Seconds between two such requests, as in the OpenTelemetry SDK."""

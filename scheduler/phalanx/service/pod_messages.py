@@ -6,15 +6,18 @@ not cost two thousand writes each time; its PodGroup always shows the latest mes
 """
 
 from collections.abc import Callable
+from typing import Final
 
 from msgspec import Struct
 
 from phalanx.clock import Clock
-from phalanx.limits import POD_MESSAGE_REPEAT_S
 from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId, PodUid
 from phalanx.model.pods import Pod
 from phalanx.model.reasons import Reason, Verdict
+
+POD_MESSAGE_REPEAT_S: Final = 60.0
+"""Seconds before new figures of an unchanged reason are written to a waiting pod; its PodGroup has them."""
 
 
 class _Message(Struct, frozen=True):

@@ -20,7 +20,6 @@ from msgspec.structs import replace
 
 from phalanx.actions.nodes.fullness import Fullness, Vector
 from phalanx.framework.session import Session
-from phalanx.limits import NODE_KINDS_MAX
 from phalanx.model.names import NodeName, ShapeKey
 from phalanx.model.nodes import NodeState
 from phalanx.model.pods import Device, Pod, without_affinity_state
@@ -43,6 +42,9 @@ from phalanx.solver.fragmentation import (
     TrialPlacement,
     TypicalPods,
 )
+
+NODE_KINDS_MAX: Final = 32
+"""Node kinds that a set of pods distinguishes. Each has tables of its own: at most 2 MB, usually 20 kB."""
 
 TYPICAL_SHAPES_MAX: Final = 512
 """Most frequent pod shapes by which fragmentation is measured: a large GPU cluster has 151, or 447 if a third

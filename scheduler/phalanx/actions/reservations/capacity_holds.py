@@ -29,7 +29,7 @@ from phalanx.framework.minimum_members import needed_besides
 from phalanx.framework.placeholders import placeholder, vacant_members
 from phalanx.framework.session import Session
 from phalanx.framework.vacancies import Counts, missing_from, untaken
-from phalanx.limits import CAPACITY_HOLD_MS, CAPACITY_HOLD_WITHOUT_MEMBERS_MS
+from phalanx.limits import CAPACITY_HOLD_MS
 from phalanx.model.gangs import Gang, MemberCount, kind_of
 from phalanx.model.memory import GangComposition
 from phalanx.model.names import GangId, NodeName, ShapeKey
@@ -44,6 +44,10 @@ from phalanx.model.supplies.devices.session.lost_members import (
     with_claims,
     without_claims,
 )
+
+CAPACITY_HOLD_WITHOUT_MEMBERS_MS: Final = 60_000
+"""Milliseconds of the same if all members have failed. A Job creates new pods after 10 s, then 20 and 40; a
+Job that has failed permanently creates none."""
 
 CAUSE: Final = "hold"
 """The cause of demands of placeholders."""

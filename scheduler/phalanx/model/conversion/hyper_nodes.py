@@ -11,13 +11,15 @@ from typing import Final
 
 from msgspec import Struct
 
-from phalanx.limits import HYPER_NODE_TIERS_MAX
 from phalanx.model.api import volcano
 from phalanx.model.conversion.selectors import read_label_selector
 from phalanx.model.names import HYPER_NODES, tier_label, tier_name_label
 from phalanx.model.pods import Term
 from phalanx.model.selectors import labels_match
 from phalanx.model.snapshot import Level, Topology
+
+HYPER_NODE_TIERS_MAX: Final = 16
+"""Tiers of Volcano's HyperNodes that count. Each is a level of the topology, and a label of every node."""
 
 _NODE: Final = "Node"
 _HYPER_NODE: Final = "HyperNode"

@@ -8,10 +8,14 @@ Every node offers DISK_READERS_MAX of each disk; a pod that only reads it uses 1
 """
 
 from collections.abc import Hashable, Iterable, Iterator
+from typing import Final
 
-from phalanx.limits import DISK_READERS_MAX, HOST_PORTS_MAX
+from phalanx.limits import HOST_PORTS_MAX
 from phalanx.model.api import core
 from phalanx.model.supplies.supply import Supply
+
+DISK_READERS_MAX: Final = 1 << 20
+"""Pods of one node that can read the same disk. It is more than any node holds."""
 
 
 class Disks(Supply):

@@ -12,9 +12,12 @@ address uses 1 of it, and 1 of a resource for this address, of which the node of
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from phalanx.limits import HOST_PORTS_MAX, PORT_ADDRESSES_MAX
+from phalanx.limits import HOST_PORTS_MAX
 from phalanx.model.api import core
 from phalanx.model.supplies.supply import Supply
+
+PORT_ADDRESSES_MAX: Final = 1 << 20
+"""Pods that can have the same port of different addresses of one node. It is more than any node holds."""
 
 Port = tuple[str, int, str]
 """Protocol, number, and address."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from phalanx.limits import POD_REQUEST_MAX, SHARED_DEVICES_MAX
+from phalanx.limits import POD_REQUEST_MAX
 from phalanx.model.api.values import count
 from phalanx.model.names import (
     ANNOTATION_GPU_INDEX,
@@ -23,6 +23,9 @@ from phalanx.model.supplies.gpu_shares.devices import (
     shared_devices,
 )
 from phalanx.model.supplies.known import supply_of
+
+SHARED_DEVICES_MAX: Final = 64
+"""GPUs of one node that can be shared. No machine has more, and each one is a resource of its own."""
 
 _MIB: Final = 1 << 20
 

@@ -5,14 +5,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from phalanx.limits import (
-    AMOUNT_MAX,
-    NUMA_CONTAINERS_MAX,
-    NUMA_MEMORY_ROUNDED_BYTES,
-    NUMA_MEMORY_STEP_BYTES,
-    NUMA_ZONES_MAX,
-    POD_REQUEST_MAX,
-)
+from phalanx.limits import AMOUNT_MAX, POD_REQUEST_MAX
 from phalanx.model.api import core
 from phalanx.model.api.node_topologies import NodeResourceTopology, Zone
 from phalanx.model.conversion.requests import aggregate, read_amounts, with_defaults
@@ -20,6 +13,20 @@ from phalanx.model.nodes import Amounts, Numa, ZoneLayout
 from phalanx.model.reasons import Objection, Reason
 from phalanx.model.resources import CPU, MEMORY, InvalidQuantity, Resources, capacity_amount, sum_of
 from phalanx.model.supplies.numa.zones import NumaRequest, numa_resource
+
+NUMA_ZONES_MAX: Final = 64
+"""NUMA zones of one node that are read. The largest machines have 32."""
+
+NUMA_MEMORY_STEP_BYTES: Final = 256 << 20
+"""Bytes to a multiple of which the memory of a NUMA zone is rounded down. Nodes of one type differ by less
+and then count as equal."""
+
+NUMA_MEMORY_ROUNDED_BYTES: Final = 16 << 30
+"""Bytes from which the memory of a NUMA zone is rounded: a step would be more than a sixtieth of less."""
+
+NUMA_CONTAINERS_MAX: Final = 16
+"""Different containers of a pod that are counted separately if each needs a NUMA zone. With more, every
+container counts as large as the largest."""
 
 _POLICY: Final = "topologyManagerPolicy"
 _SCOPE: Final = "topologyManagerScope"

@@ -20,13 +20,16 @@ from typing import Final
 from msgspec.msgpack import Encoder
 from msgspec.structs import replace
 
-from phalanx.limits import VOLUME_KINDS_MAX
 from phalanx.model.gangs import Gang
 from phalanx.model.names import ShapeKey
 from phalanx.model.pods import MountedClaim, Pod, PodShape, VolumeClaim, WantedVolume
 from phalanx.model.snapshot import Snapshot
 from phalanx.model.supplies.volumes.attach_limits import ATTACH_LIMITS
 from phalanx.model.supplies.volumes.resources import space, static_volumes
+
+VOLUME_KINDS_MAX: Final = 4
+"""Kinds of claims of a gang and a StorageClass of which all combinations are counted. Their number doubles
+with each kind. With more kinds, single ones and all together are counted."""
 
 _KEY_BYTES: Final = 8
 _MISSING: Final = VolumeClaim(why_unusable="it does not exist")

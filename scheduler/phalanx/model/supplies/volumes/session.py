@@ -8,11 +8,12 @@ for one node each, or for disjoint sets of nodes, both together are exact for a 
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from phalanx.limits import VOLUME_BLOCKS_MAX, VOLUME_SPACE_MAX
+from phalanx.limits import VOLUME_SPACE_MAX
 from phalanx.model.decisions import Bind
 from phalanx.model.gangs import Gang
 from phalanx.model.names import NodeName, PodUid
@@ -27,6 +28,9 @@ from phalanx.model.supplies.volumes.attach_limits import ATTACH_LIMITS
 from phalanx.model.supplies.volumes.classes import VolumeClasses
 from phalanx.model.supplies.volumes.published import StaticVolume, StorageCapacity, match_all, mismatch
 from phalanx.model.supplies.volumes.resources import SPACE, STATIC, class_of, is_space
+
+VOLUME_BLOCKS_MAX: Final = 64
+"""Sets of nodes that share volumes or space, of one StorageClass, that are counted. Zones are fewer."""
 
 VolumeSets = Mapping[str, tuple[WantedVolume, ...]]
 """By resource, the kinds of claims that it counts."""
