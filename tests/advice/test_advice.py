@@ -56,9 +56,9 @@ NEAR_ANOTHER = (740_140,)
 COUNTED_BY_SPREAD = (740_267, 770_306)
 """A pod that the affinity of the gang selects is one that its spread constraints count."""
 
-MANY_ACTIONS = (900_297, 1_009_140)
+MANY_ACTIONS = (900_297, 1_009_140, 2_000_710)
 """The search for single actions takes many solves; that for several together has as many again, and so has
-what leaves needless fields out."""
+what leaves needless fields out, and what finds amounts."""
 
 SEGMENTS = (920_191,)
 """A lower minimum of a subgroup with segments is a multiple of their size."""

@@ -60,7 +60,10 @@ class CombinedActions:
         if not self._fits(parts):
             return ()
         kept = necessary(parts, self._fits)
-        return self._as_actions(kept) if self._trials.may_go_on else ()
+        if not self._trials.may_go_on:
+            return ()
+        self._trials.renew()
+        return self._as_actions(kept)
 
     def _parts(self) -> Iterator[Part]:
         """All changes, those first that are to be avoided."""

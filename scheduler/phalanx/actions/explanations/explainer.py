@@ -57,7 +57,7 @@ from phalanx.solver.infeasibility.largest_fit import LargestFit, largest_fit
 
 ADVICE_SOLVES_MAX: Final = 64
 """Solves to verify the advice of one verdict: each kind of advice takes one to ten. As many again to leave
-out what is needless of several fields, and of several actions together."""
+out what is needless of several fields or of several actions together, and for the amounts of these."""
 
 ADVICE_KINDS_MAX: Final = 4096
 """Kinds of pods that all solves for the advice of one verdict read, on all nodes. A gang of up to 64 kinds

@@ -152,7 +152,7 @@ class Trials:
         """Whether the demand, or another one of the gang that is tried then, fits after the change; None if
         that is not known."""
         found = self.fits(change)
-        if found or not self.may_go_on or self._problems.objects_to(change.demand.gang):
+        if found or self._problems.objects_to(change.demand.gang):
             return found
         for other in self._problems.beside(change.demand):
             is_tried = other.batches == change.demand.batches
