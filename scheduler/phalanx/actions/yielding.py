@@ -79,10 +79,7 @@ class Yielding:
             return given_up
         asked = beneficiary_of(demand)
         given_up.unclaimed = frozenset(each.gang.id for each in unclaimed if self._yields(each, asked))
-        started = {each.gang for each in self._session.placements if each.cause == START}
-        for hold in reversed(self._session.capacity_holds):
-            if hold.gang.id in started:  # a start of the cycle is given up as a whole
-                continue
+        for hold in reversed(self._holds_of_running()):
             pods = [pod for _, held in hold.assignments for pod in held]
             request = Beneficiary(hold.gang, total_charges(pods), _kinds(pods))
             if self._give_up(given_up, partial(Statement.release_hold, hold=hold), request, asked):
@@ -98,6 +95,13 @@ class Yielding:
             if self._give_up(given_up, partial(self._nominations.give_up, gang), request, asked):
                 given_up.nominated.append(gang)
         return given_up
+
+    def _holds_of_running(self) -> list[CapacityHold]:
+        """What is held for gangs that run. A start of the cycle is given up as a whole, with its holds."""
+        holds = self._session.capacity_holds
+        placements = self._session.placements if holds else ()
+        started = {each.gang for each in placements if each.cause == START}
+        return [hold for hold in holds if hold.gang.id not in started]
 
     def hold_rest(self, given_up: GivenUp) -> None:
         """Hold again what is still free, on the same nodes."""
