@@ -27,6 +27,7 @@ from phalanx_simulator.embedded.apiserver.server import ApiServer
 from tests.cache.world import new_cache
 from tests.in_memory_transport import InMemoryTransport
 from tests.kube.reports import Reports
+from tests.kube.test_binder import placement
 from tests.manual_clock import ManualClock
 from tests.model.written import controlled_by, job, label, pod, pod_group
 from tests.write_context import AlwaysLeading
@@ -123,6 +124,17 @@ async def test_the_next_leader_finds_what_the_last_one_decided(server: ApiServer
     await second.decides(o1=record(0))
     assert await second.stored() == {LABELLED: record(0)}
     second.die()
+
+
+@playing
+async def test_a_placement_is_written_with_the_record_of_the_last_cycle(server: ApiServer) -> None:
+    """Its gang may have got more members since."""
+    leader = await Leader(server, Applied(group_with(None)), of_group("a"), of_group("b")).leads()
+    late = msgspec.structs.replace(placement(), gang=GangId("uid-g"), record=record(1))
+    assert leader.records.newest(late) == record(1)
+    await leader.decides(g=record(2))
+    assert leader.records.newest(late) == record(2)
+    leader.die()
 
 
 @playing
