@@ -186,6 +186,8 @@ class Trials:
         return bool(self.starts(now)) or self._problems.build(now) == self._problems.build(proven)
 
     def _place(self, change: Change, demand: Demand) -> Placed | None:
+        if not self.may_go_on:
+            return None
         problem = self._problem(replace(change, demand=demand))
         answer = self._oracle.answer(feasibility_problem(problem) if demand.is_whole else problem)
         return answer if isinstance(answer, Placed) else None
