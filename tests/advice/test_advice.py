@@ -56,7 +56,7 @@ NEAR_ANOTHER = (740_140,)
 COUNTED_BY_SPREAD = (740_267, 770_306)
 """A pod that the affinity of the gang selects is one that its spread constraints count."""
 
-MANY_ACTIONS = (900_297, 1_009_140, 2_000_710)
+MANY_ACTIONS = (900_297, 1_009_140, 2_000_710, 2_013_455)
 """The search for single actions takes many solves; that for several together has as many again, and so has
 what leaves needless fields out, and what finds amounts."""
 
@@ -66,7 +66,7 @@ SEGMENTS = (920_191,)
 SPREAD_BESIDE_WORK = (910_254,)
 """A spread constraint counts running pods on a tainted node: fewer added nodes are enough beside them."""
 
-OTHERS_OF_A_SUBGROUP = (1_003_298,)
+OTHERS_OF_A_SUBGROUP = (1_003_298, 2_008_537)
 """A lower minimum of the gang lets other members start, so that of no subgroup must be lower."""
 
 WHOLE_SUBGROUP = (1_007_600,)

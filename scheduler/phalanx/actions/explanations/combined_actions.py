@@ -110,15 +110,18 @@ class CombinedActions:
     def _as_actions(self, parts: Sequence[Part]) -> tuple[Action, ...]:
         """The actions of these parts, with amounts; empty if amounts that are enough are not found."""
         gang = self._demand.gang
-        change = self._change([part for part in parts if not isinstance(part, Copy)])
         actions: list[Action] = []
-        for part in parts:
-            if isinstance(part, Copy):
-                added = self._fewest(part, change)
-                if added is None:
-                    return ()
-                actions.append(added)
-                change = replace(change, nodes=[*change.nodes, *part.times(added.count)])
+        new: Sequence[ChangedNode] = ()
+        copy = next((part for part in parts if isinstance(part, Copy)), None)
+        if copy is not None:
+            parts = [part for part in parts if part is not copy]
+            added = self._fewest(copy, self._change(parts))
+            if added is None:
+                return ()
+            actions.append(added)
+            new = copy.times(added.count)
+            parts = self._necessary_beside(new, parts)
+        change = self._beside(new, parts)
         if change.raised:
             change = change.raising({})
             found = next(iter(self._trials.raised_budgets(change)), None)
@@ -134,6 +137,16 @@ class CombinedActions:
         ]
         actions += [advice.BePreemptible() for part in parts if isinstance(part, Preemptible)]
         return tuple(actions)
+
+    def _beside(self, new: Sequence[ChangedNode], parts: Sequence[Part]) -> Change:
+        change = self._change(parts)
+        return replace(change, nodes=[*change.nodes, *new])
+
+    def _necessary_beside(self, new: Sequence[ChangedNode], parts: Sequence[Part]) -> Sequence[Part]:
+        """Those of the parts that are necessary with so many new nodes. Pods may be spread over more."""
+        if not parts:
+            return parts
+        return necessary(parts, lambda fewer: self._trials.starts(self._beside(new, fewer)))
 
     def _fewest(self, part: Copy, change: Change) -> advice.AddNodes | None:
         def fits(nodes: Sequence[ChangedNode]) -> bool | None:

@@ -142,8 +142,19 @@ def lower_minimum(session: Session, demand: Demand, fitting: Sequence[Pod], star
 
 def _first_demand(session: Session, gang: Gang, minimum: advice.LowerMinimum) -> Demand | None:
     """What starts the gang as a whole with this minimum."""
-    found = demands_of(_with_minimum(gang, minimum), session.records.of(gang))
+    changed = _with_minimum(gang, minimum)
+    found = demands_of(changed, session.records.of(gang)) if _is_consistent(changed) else ()
     return found[0] if not isinstance(found, Objection) and found and found[0].is_whole else None
+
+
+def _is_consistent(gang: Gang) -> bool:
+    """Whether no minimum is lower than those inside it together."""
+    least = {"": gang.min_member, **{each.name: each.min_member for each in gang.subgroups}}
+    inside = Counter({"": 0})
+    for each in gang.subgroups:
+        inside[each.parent] += each.min_member
+    of_roles = sum(each.min_member for each in gang.roles)
+    return of_roles <= gang.min_member and all(inside[name] <= least[name] for name in least)
 
 
 def _with_fewest_minimums(
