@@ -177,8 +177,6 @@ METRIC_SERIES_MAX: Final = 10_000
 """Children of one metric, by its labels: 2,500 queues with four resources. Prometheus may be configured to
 drop all metrics of a target that has too many."""
 
-# --- decider process ----------------------------------------------------------------------------------------
-
 # --- command line -------------------------------------------------------------------------------------------
 
 DECIDE_CYCLES_MAX: Final = 100

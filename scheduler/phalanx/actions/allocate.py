@@ -31,7 +31,7 @@ from phalanx.model.pods import Assignments, Pod
 from phalanx.solver.answer import Placed
 
 CROWDED_SOLVE_WORK: Final = 8
-"""Work of a solve without a placement."""
+"""Work of a solve without a placement, of that which a cycle spends on a crowded queue."""
 
 
 def execute(cycle: Cycle) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from phalanx.actions.demands.demand import START, Stage
+from phalanx.actions.demands.demand import Stage, started_gangs
 from phalanx.actions.outcome import Outcome
 from phalanx.actions.reservations import overdue
 from phalanx.framework.member_records import MemberRecord, loses_place
@@ -81,7 +81,7 @@ class _Changes:
         self._placed: dict[GangId, list[PodUid]] = {}
         for placement in session.placements:
             self._placed.setdefault(placement.gang, []).extend(bind.pod for bind in placement.binds)
-        self._started = {each.gang for each in session.placements if each.cause == START}
+        self._started = started_gangs(session.placements)
         self._launched = {
             placement.demand.gang.id
             for placement, _ in outcome.steps

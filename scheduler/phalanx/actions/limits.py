@@ -21,9 +21,6 @@ EVIDENCE_LINES_MAX: Final = 12
 PREEMPTORS_PER_CYCLE_MAX: Final = 16
 """Gangs for which one cycle evicts. The next cycle continues with the others."""
 
-CLASS_TABLE_CHANGES_PART: Final = 4
-"""A table is built again if more than one node in this many has changed: faster than node by node."""
-
 ADVISED_NODES_MAX: Final = 3
 """Nodes on which an advice names the amounts to free; with more, the number of pods to fit is named."""
 

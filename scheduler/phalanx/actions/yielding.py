@@ -13,7 +13,7 @@ from functools import partial
 from msgspec import Struct
 
 from phalanx.actions.consolidation.moves import Moves
-from phalanx.actions.demands.demand import START, Demand, Stage, beneficiary_of
+from phalanx.actions.demands.demand import Demand, Stage, beneficiary_of, started_gangs
 from phalanx.actions.preemption.nominations import Nominations
 from phalanx.actions.problems.capacity_holders import charged, total_of
 from phalanx.actions.reservations.reservations import is_guaranteed_before
@@ -99,8 +99,7 @@ class Yielding:
     def _holds_of_running(self) -> list[CapacityHold]:
         """What is held for gangs that run. A start of the cycle is given up as a whole, with its holds."""
         holds = self._session.capacity_holds
-        placements = self._session.placements if holds else ()
-        started = {each.gang for each in placements if each.cause == START}
+        started = started_gangs(self._session.placements) if holds else set()
         return [hold for hold in holds if hold.gang.id not in started]
 
     def hold_rest(self, given_up: GivenUp) -> None:

@@ -16,13 +16,13 @@ from phalanx.kube.writing import WriteContext
 from phalanx.limits import THROTTLED_WAIT_S
 
 BACKGROUND_ATTEMPTS_MAX: Final = 5
-"""Attempts of one such write. Its caller compares with the cluster and requests it again."""
+"""Attempts of one write. Its caller compares with the cluster and requests it again."""
 
 BACKGROUND_BACKOFF_FIRST_S: Final = 0.2
-"""Seconds before the second attempt of such a write."""
+"""Seconds before the second attempt of a write."""
 
 BACKGROUND_BACKOFF_LONGEST_S: Final = 10.0
-"""Seconds at most between two attempts of such a write."""
+"""Seconds at most between two attempts of a write."""
 
 _BACKGROUND_WRITES_PER_SECOND: Final = 300.0
 """Events per second, and status writes per second. 10,000 verdicts take half a minute and do not overload the

@@ -16,7 +16,7 @@ from phalanx.solver.answer import Answer, SolveLimits
 from phalanx.solver.engine import place
 
 SOLVER_CACHE_ENTRIES_MAX: Final = 512
-"""Cached results of such solves, the most recent ones: those of some cycles with a few hundred each. A result
+"""Cached results of solves, the most recent ones: those of some cycles with a few hundred each. A result
 takes as much memory as its placement: 100 kB for a gang on 1,000 nodes, otherwise a few hundred bytes."""
 
 DIGEST_BYTES: Final = 16

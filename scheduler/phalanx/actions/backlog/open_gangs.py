@@ -22,8 +22,8 @@ from phalanx.model.pods import Pod
 from phalanx.model.reasons import Category, Reason
 
 OPEN_GANGS_TRIED: Final = 16
-"""The first of such gangs, at which each cycle looks: as many as one cycle evicts for, and more than a queue
-has reservations."""
+"""The first of many gangs of a queue that were refused for capacity, at which each cycle looks: as many as
+one cycle evicts for, and more than a queue has reservations."""
 
 
 class Refused(Struct, frozen=True):

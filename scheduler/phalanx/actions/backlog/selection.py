@@ -25,7 +25,7 @@ from phalanx.model.gangs import Gang, QueuePlace
 from phalanx.model.names import GangId
 
 CROWDED_WORK: Final = 128
-"""Work of one cycle on such gangs that do not start: 1 for each gang, about 0.1 ms."""
+"""Work of one cycle on gangs of a crowded queue that do not start: 1 for each gang, about 0.1 ms."""
 
 CROWDED_WORK_BESIDE_OTHERS: Final = 16
 """The work while other queues have gangs to try, which wait for the end of the cycle."""
@@ -45,7 +45,7 @@ OPEN_GANGS_MAX: Final = 256
 0.2 ms, and 1 ms after capacity became free."""
 
 RESTING_TRIED: Final = 16
-"""Others at which a cycle looks in turn, so that victims are searched for them."""
+"""Resting gangs of such a queue at which a cycle looks in turn, so that victims are searched for them."""
 
 RESTING_EXPLANATIONS: Final = 2
 """Refusals that a cycle explains of a queue of which gangs rest, unless many are new."""

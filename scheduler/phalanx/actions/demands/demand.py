@@ -11,8 +11,9 @@ from phalanx.framework.evictions import Beneficiary
 from phalanx.framework.minimum_members import MissingMembers
 from phalanx.framework.vacancies import Counts
 from phalanx.model.charges import own_charges, total_charges, total_requests
+from phalanx.model.decisions import Placement
 from phalanx.model.gangs import Gang, kind_of
-from phalanx.model.names import PodUid
+from phalanx.model.names import GangId, PodUid
 from phalanx.model.pods import Pod, without_affinity_state
 from phalanx.model.resources import Resources, sum_of
 
@@ -112,6 +113,11 @@ class Demand(Struct, frozen=True):
     def is_whole(self) -> bool:
         """Whether all of its pods are placed or none."""
         return all(batch.minimum == len(batch.pods) for batch in self.batches)
+
+
+def started_gangs(placements: Iterable[Placement]) -> set[GangId]:
+    """The gangs that these placements start."""
+    return {each.gang for each in placements if each.cause == START}
 
 
 def is_held_back(demand: Demand, failed: Demand) -> bool:

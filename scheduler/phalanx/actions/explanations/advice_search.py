@@ -187,14 +187,14 @@ class AdviceSearch:
     def _fewer_restrictions(self) -> Iterator[Action]:
         """Pods with one field less, else with as few less as necessary, if that is proven."""
         session, demand = self._session, self._demand
-        found = False
-        for each in gang_changes.without_one_restriction(session, demand, self._starts):
-            yield each
-            found = True
-        if not found:
-            self._trials.renew()
-            several = gang_changes.without_restrictions_together(session, demand, self._starts)
-            yield from (each for each in several if self._trials.may_go_on)
+        single = gang_changes.without_one_restriction(session, demand, self._starts)
+        if single is not None:
+            yield single
+            return
+        self._trials.renew()
+        several = gang_changes.without_restrictions_together(session, demand, self._starts)
+        if several is not None and self._trials.may_go_on:
+            yield several
 
     def _lower_minimums(self) -> Iterator[Action]:
         """A minimum of the pods that fit; else one with pods of each role and subgroup with a minimum."""

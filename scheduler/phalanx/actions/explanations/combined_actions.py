@@ -6,7 +6,6 @@ All of them together are tried first. Then those that are not necessary are left
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from phalanx.actions.demands.demand import Demand, charged_alone
 from phalanx.actions.explanations import advice, gang_changes, node_changes
@@ -88,7 +87,8 @@ class CombinedActions:
     def _fits(self, parts: Sequence[Part]) -> bool:
         return bool(self._trials.starts(self._change(parts)))
 
-    def _change(self, parts: Sequence[Part]) -> Change:
+    def _change(self, parts: Sequence[Part], new: Sequence[ChangedNode] = ()) -> Change:
+        """All of these parts, beside new nodes."""
         demand = gang_changes.unrestricted(
             self._session, self._demand, [part for part in parts if isinstance(part, Restriction)]
         )
@@ -105,7 +105,7 @@ class CombinedActions:
                 nodes.append(part)
             elif isinstance(part, Raise):
                 raised = part.limits
-        return Change(demand, is_empty=self._is_empty, raised=raised, nodes=nodes)
+        return Change(demand, is_empty=self._is_empty, raised=raised, nodes=[*nodes, *new])
 
     def _as_actions(self, parts: Sequence[Part]) -> tuple[Action, ...]:
         """The actions of these parts, with amounts; empty if amounts that are enough are not found."""
@@ -115,13 +115,13 @@ class CombinedActions:
         copy = next((part for part in parts if isinstance(part, Copy)), None)
         if copy is not None:
             parts = [part for part in parts if part is not copy]
-            added = self._fewest(copy, self._change(parts))
+            added = self._fewest(copy, parts)
             if added is None:
                 return ()
             actions.append(added)
             new = copy.times(added.count)
             parts = self._necessary_beside(new, parts)
-        change = self._beside(new, parts)
+        change = self._change(parts, new)
         if change.raised:
             change = change.raising({})
             found = next(iter(self._trials.raised_budgets(change)), None)
@@ -138,21 +138,17 @@ class CombinedActions:
         actions += [advice.BePreemptible() for part in parts if isinstance(part, Preemptible)]
         return tuple(actions)
 
-    def _beside(self, new: Sequence[ChangedNode], parts: Sequence[Part]) -> Change:
-        change = self._change(parts)
-        return replace(change, nodes=[*change.nodes, *new])
-
     def _necessary_beside(self, new: Sequence[ChangedNode], parts: Sequence[Part]) -> Sequence[Part]:
         """Those of the parts that are necessary with so many new nodes. Pods may be spread over more."""
         if not parts:
             return parts
-        return necessary(parts, lambda fewer: self._trials.starts(self._beside(new, fewer)))
+        return necessary(parts, lambda fewer: self._trials.starts(self._change(fewer, new)))
 
-    def _fewest(self, part: Copy, change: Change) -> advice.AddNodes | None:
+    def _fewest(self, copy: Copy, parts: Sequence[Part]) -> advice.AddNodes | None:
         def fits(nodes: Sequence[ChangedNode]) -> bool | None:
-            return self._trials.starts(replace(change, nodes=[*change.nodes, *nodes]))
+            return self._trials.starts(self._change(parts, nodes))
 
-        return next(node_changes.fewest_copies(part, self._demand, fits), None)
+        return next(node_changes.fewest_copies(copy, self._demand, fits), None)
 
 
 def _enough(rule: Budget, needed: Resources) -> Resources:

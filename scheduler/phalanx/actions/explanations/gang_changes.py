@@ -131,9 +131,7 @@ def lower_minimum(session: Session, demand: Demand, fitting: Sequence[Pod], star
     by_part = Counter(name for pod in there for name in around.get(pod.subgroup, ()))
     roles = {each.name: by_role[each.name] for each in gang.roles if by_role[each.name] < each.min_member}
     parts = {each.name: by_part[each.name] for each in gang.subgroups if by_part[each.name] < each.min_member}
-    segments = {each.name: each.segment for each in gang.subgroups if each.segment}
-    is_valid = not any(count % segments.get(name, 1) for name, count in parts.items())
-    is_lower = len(there) < gang.min_member and is_valid and all((*roles.values(), *parts.values()))
+    is_lower = len(there) < gang.min_member and all((*roles.values(), *parts.values()))
     action = advice.LowerMinimum(len(there), roles, parts, how_to_lower_minimum(gang))
     found = _first_demand(session, gang, action) if is_lower else None
     if found is not None and starts(replace(found, batches=batches_of(gang, fitting, whole=True))):
@@ -148,7 +146,9 @@ def _first_demand(session: Session, gang: Gang, minimum: advice.LowerMinimum) ->
 
 
 def _is_consistent(gang: Gang) -> bool:
-    """Whether no minimum is lower than those inside it together."""
+    """Whether no minimum is lower than those inside it together, and segments are whole."""
+    if any(each.segment and each.min_member % each.segment for each in gang.subgroups):
+        return False
     least = {"": gang.min_member, **{each.name: each.min_member for each in gang.subgroups}}
     inside = Counter({"": 0})
     for each in gang.subgroups:
@@ -229,23 +229,20 @@ def as_preemptible(demand: Demand) -> Demand:
 # --- pods ---------------------------------------------------------------------------------------------------
 
 
-def without_one_restriction(session: Session, demand: Demand, fits: Fits) -> Iterator[Action]:
+def without_one_restriction(session: Session, demand: Demand, fits: Fits) -> Action | None:
     """Pods without one field that excludes nodes."""
-    for each in restrictions(session, demand):
-        if fits(unrestricted(session, demand, [each])):
-            yield removal([each])
-            return
+    found = restrictions(session, demand)
+    return next((removal([each]) for each in found if fits(unrestricted(session, demand, [each]))), None)
 
 
-def without_restrictions_together(session: Session, demand: Demand, fits: Fits) -> Iterator[Action]:
+def without_restrictions_together(session: Session, demand: Demand, fits: Fits) -> Action | None:
     """Pods without several fields that exclude nodes, as few as necessary, if one is not enough."""
 
     def helps(removed: Sequence[Restriction]) -> bool:
         return len(removed) > 1 and fits(unrestricted(session, demand, removed))
 
     found = restrictions(session, demand)
-    if helps(found):
-        yield removal(necessary(found, helps))
+    return removal(necessary(found, helps)) if helps(found) else None
 
 
 def restrictions(session: Session, demand: Demand) -> list[Restriction]:

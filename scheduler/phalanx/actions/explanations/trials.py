@@ -130,7 +130,7 @@ class Trials:
 
     def renew(self) -> None:
         """Allow as many solves as at first: other searches may have used them all."""
-        self._oracle = self._oracle.renewed()
+        self._oracle.renew()
 
     @property
     def may_go_on(self) -> bool:

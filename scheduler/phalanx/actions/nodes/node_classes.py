@@ -18,7 +18,6 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from phalanx.actions.limits import CLASS_TABLE_CHANGES_PART
 from phalanx.actions.nodes.gang_constraints import GangConstraints, label_values
 from phalanx.actions.nodes.node_order import NodeOrder
 from phalanx.actions.nodes.pod_capacity import (
@@ -36,6 +35,9 @@ from phalanx.model.queues import Objective
 from phalanx.model.resources import Resources
 from phalanx.model.supplies.known import requested
 from phalanx.rules.problem import NodeClass
+
+CLASS_TABLE_CHANGES_PART: Final = 4
+"""A table is built again if more than one node in this many has changed: faster than node by node."""
 
 CLASS_TABLES_KEPT: Final = 8
 """Node class tables that the next cycle reuses: one is 0.5 kB per node, 5 MB on 10,000 nodes."""

@@ -23,7 +23,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from phalanx.actions import formatting
-from phalanx.actions.demands.demand import START, Demand, Stage, batches_of
+from phalanx.actions.demands.demand import Demand, Stage, batches_of, started_gangs
 from phalanx.actions.reservations.held_assignments import held_nodes
 from phalanx.framework.minimum_members import needed_besides
 from phalanx.framework.placeholders import placeholder, vacant_members
@@ -46,8 +46,8 @@ from phalanx.model.supplies.devices.session.lost_members import (
 )
 
 CAPACITY_HOLD_WITHOUT_MEMBERS_MS: Final = 60_000
-"""Milliseconds of the same if all members have failed. A Job creates new pods after 10 s, then 20 and 40; a
-Job that has failed permanently creates none."""
+"""Milliseconds that capacity is held if all members have failed. A Job creates new pods after 10 s,
+then 20 and 40; a Job that has failed permanently creates none."""
 
 CAUSE: Final = "hold"
 """The cause of demands of placeholders."""
@@ -95,7 +95,7 @@ def find(session: Session) -> CapacityHolds:
 def after(session: Session, holds: CapacityHolds) -> CapacityHolds:
     """The holds at the end of the cycle, including those of gangs that reserve capacity and were placed."""
     now, held = session.snapshot.now, held_nodes(session)
-    started = {placement.gang for placement in session.placements if placement.cause == START}
+    started = started_gangs(session.placements)
     new = {
         hold.gang.id: GangComposition(
             members=composition(session, hold.gang), since=now, held=held[hold.gang.id]

@@ -23,13 +23,12 @@ class FeasibilityOracle:
         self, answers: AnswerCache, limits: SolveLimits, *, solves: int = EXPLANATION_SOLVES_MAX
     ) -> None:
         self._answers = answers
-        self._given_limits = limits
         self._limits = SolveLimits(deterministic=limits.deterministic * EXPLANATION_EFFORT_PART)
         self._solves = self._solves_left = solves
 
-    def renewed(self) -> "FeasibilityOracle":
-        """Another one with as many solves as this one had at first."""
-        return FeasibilityOracle(self._answers, self._given_limits, solves=self._solves)
+    def renew(self) -> None:
+        """Allow as many solves as at first."""
+        self._solves_left = self._solves
 
     @property
     def solves_left(self) -> int:
