@@ -354,6 +354,7 @@ class Scenario:
             pod_affinity_terms=pod_affinity.terms,
             preferred_pod_terms=pod_affinity.preferred_terms,
             placed_pods=pod_affinity.placed_pods,
+            foreign_pods=pod_affinity.foreign_pods,
             disruption_budgets=tuple(self._budgets),
         )
 

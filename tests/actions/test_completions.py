@@ -18,7 +18,7 @@ from phalanx.model.resources import GPU, subtract
 from phalanx.solver.answer import SolveLimits
 from phalanx.solver.answer_cache import AnswerCache
 
-from tests.builders import Scenario, demands_of
+from tests.builders import Scenario, demands_of, term
 from tests.examples import holds
 
 WITHOUT_PREEMPTION = SchedulerConfig(actions=(ActionName.RELEASE, ActionName.RECOVER))
@@ -132,6 +132,22 @@ def test_pods_of_another_scheduler_are_named_by_their_owner() -> None:
     verdict = scenario.foreign("Job team/x", "n-0", gpu=4).gang("g", 1, gpu=8).decide().verdict("g")
     assert verdict.next_step == "Wait until Job team/x ends or 4 more nvidia.com/gpu are free on n-0"
     assert Evidence("Job team/x", "frees 4 nvidia.com/gpu when it ends") in verdict.evidence
+
+
+def test_a_pod_of_another_scheduler_repels_nobody_when_it_has_ended() -> None:
+    scenario = Scenario().nodes("n", 2, gpu=4).gang("ours", 1, gpu=4, on=["n-1"])
+    scenario.foreign("pod team/x-0", "n-0", gpu=2).foreign("pod team/y-0", "n-0", gpu=2)
+    scenario.foreign_pod("y", "n-0", controller=None, labels={"app": "y"})
+    scenario.gang("g", 1, gpu=2, apart=[term(app="y")])
+    assert next_step(scenario).startswith("Wait until pod team/y-0 ends")
+
+
+def test_a_pod_of_another_scheduler_attracts_nobody_when_it_has_ended() -> None:
+    scenario = Scenario().nodes("n", 1, gpu=4)
+    scenario.foreign("pod team/x-0", "n-0", gpu=2).foreign("pod team/y-0", "n-0", gpu=2)
+    scenario.foreign_pod("x", "n-0", controller=None, labels={"app": "x"})
+    scenario.gang("g", 1, gpu=2, near=[term(app="x")])
+    assert next_step(scenario).startswith("Wait until pod team/y-0 ends")
 
 
 def test_members_of_other_schedulers_do_not_count_for_the_queue() -> None:

@@ -72,6 +72,9 @@ OTHERS_OF_A_SUBGROUP = (1_003_298, 2_008_537)
 WHOLE_SUBGROUP = (1_007_600,)
 """Pods of other schedulers are the minimum of a subgroup: to start with it alone places nothing."""
 
+APART_FROM_OTHERS = (2_011_186,)
+"""A Job of another scheduler repels members of the gang: its end helps by more than its capacity."""
+
 SEEDS = (
     *range(examples(50)),
     *WITH_OTHER_MEMBERS,
@@ -91,6 +94,7 @@ SEEDS = (
     *OTHERS_OF_A_SUBGROUP,
     *SEGMENTS,
     *SPREAD_BESIDE_WORK,
+    *APART_FROM_OTHERS,
 )
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reasons.md"
 

@@ -39,6 +39,13 @@ def seen(cache: Cache) -> Snapshot:
     return cache.snapshot(now=0, seed=0, memory=Memory())
 
 
+def foreign_pods(cache: Cache) -> dict[str, list[tuple[dict[str, str], dict[str, int]]]]:
+    return {
+        owner: [(dict(each.labels), {str(k): v for k, v in each.nodes.items()}) for each in placed]
+        for owner, placed in seen(cache).foreign_pods.items()
+    }
+
+
 def placed_pods(cache: Cache) -> list[tuple[dict[str, str], dict[str, int]]]:
     return [
         (dict(each.labels), {str(k): v for k, v in each.nodes.items()}) for each in seen(cache).placed_pods
@@ -52,6 +59,23 @@ def apply(cache: Cache, written: Any) -> Changes:
 def test_placed_pods_are_not_indexed_without_affinity_terms() -> None:
     cache = cache_with(pod("a", uid="a", nodeName="n", labels={"app": "x"}))
     assert (seen(cache).pod_affinity_terms, seen(cache).placed_pods) == ((), ())
+
+
+def test_pods_of_other_schedulers_are_known_by_their_owner_as_well() -> None:
+    theirs = {"nodeName": "n", "schedulerName": "other", "labels": {"app": "x"}}
+    mine = pod("a", uid="a", nodeName="n", labels={"app": "x"})
+    cache = cache_with(mine, *(pod(name, uid=name, owner="j", **theirs) for name in "bc"))
+    assert foreign_pods(cache) == {}
+    apply(cache, pod("w", uid="w", **affinity("podAntiAffinity", TERM)))
+    assert foreign_pods(cache) == {"Job team/job-j": [({"app": "x"}, {"n": 2})]}
+    apply(cache, pod("d", uid="d", **theirs))
+    cache.apply(Deleted("Pod", "team", "b"))
+    assert foreign_pods(cache) == {
+        "Job team/job-j": [({"app": "x"}, {"n": 1})],
+        "pod team/d": [({"app": "x"}, {"n": 1})],
+    }
+    cache.apply(Deleted("Pod", "team", "c"))
+    assert list(foreign_pods(cache)) == ["pod team/d"]
 
 
 def test_pods_that_no_term_distinguishes_are_counted_together() -> None:

@@ -283,6 +283,7 @@ class Cache:
             pod_affinity_terms=pod_affinity.terms,
             preferred_pod_terms=pod_affinity.preferred_terms,
             placed_pods=pod_affinity.placed_pods,
+            foreign_pods=pod_affinity.foreign_pods,
             pod_annotations=self._pod_annotations,
             node_annotations=self._node_annotations,
             disruption_budgets=self._cluster_objects.disruption_budgets(),

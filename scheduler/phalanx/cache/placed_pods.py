@@ -4,13 +4,14 @@ Nothing is stored while no pod has such a term. Pods that no term distinguishes 
 labels that differ from pod to pod cost nothing until a term selects by one of them.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from msgspec import Struct
 
 from phalanx.cache.events import ChangeLog
 from phalanx.cache.namespace_terms import has_terms
+from phalanx.cache.usage import foreign_owner
 from phalanx.model.conversion.selectors import keys_of
 from phalanx.model.names import NodeName
 from phalanx.model.pods import AffinityTerm, AffinityTerms, Pod, PodShape, WeightedPodTerm
@@ -20,6 +21,9 @@ from phalanx.model.snapshot import PlacedPods
 _Kind = tuple[str, tuple[tuple[str, str], ...], AffinityTerms, tuple[WeightedPodTerm, ...], bool]
 """Namespace, the labels that some term selects by, the pods' own anti-affinity, what they prefer, and whether
 a spread constraint is to leave them out because they terminate."""
+
+_Place = tuple[_Kind, NodeName, str | None]
+"""What a pod is counted as, its node, and its owner if another scheduler placed it and it may end."""
 
 Label = tuple[str, str] | None
 """A label that the matching pods have; None if no such label is known."""
@@ -31,6 +35,7 @@ class View(Struct, frozen=True):
     terms: tuple[AffinityTerms, ...]
     preferred_terms: AffinityTerms
     placed_pods: tuple[PlacedPods, ...]
+    foreign_pods: Mapping[str, tuple[PlacedPods, ...]]
 
 
 class _PodsOfKind:
@@ -67,20 +72,53 @@ class _PodsOfKind:
         return self._shown
 
 
+class _ForeignPods:
+    """The pods of other schedulers that may end, by owner, kind and node."""
+
+    def __init__(self) -> None:
+        self._pods: defaultdict[str, dict[_Kind, _PodsOfKind]] = defaultdict(dict)
+        self._shown: dict[str, tuple[PlacedPods, ...]] = {}
+        self._all: Mapping[str, tuple[PlacedPods, ...]] | None = None
+
+    def count(self, owner: str, kind: _Kind, node: NodeName, change: int) -> None:
+        """Add `change`, 1 or -1, to the number of pods of the owner."""
+        self._shown.pop(owner, None)
+        self._all = None
+        kinds = self._pods[owner]
+        pods = kinds.setdefault(kind, _PodsOfKind(kind))
+        pods.count(node, change)
+        if not pods.nodes:
+            del kinds[kind]
+        if not kinds:
+            del self._pods[owner]
+
+    def shown(self) -> Mapping[str, tuple[PlacedPods, ...]]:
+        """The pods of each owner, sorted. It is the same mapping until one of them comes or goes."""
+        if self._all is None:
+            for owner, kinds in self._pods.items():
+                if owner not in self._shown:
+                    self._shown[owner] = _shown(kinds.values())
+            self._all = {owner: self._shown[owner] for owner in sorted(self._pods)}
+        return self._all
+
+
 class _Kinds:
     """Pods by kind and node, and an index of kinds by their labels and by the labels that they avoid."""
 
     def __init__(self) -> None:
         self.pods: dict[_Kind, _PodsOfKind] = {}
+        self.foreign = _ForeignPods()
         self._labelled: dict[Label, dict[_Kind, None]] = {}
         self._avoiding: dict[Label, dict[_Kind, None]] = {}
         self._in_order: list[_PodsOfKind] | None = None
 
-    def count(self, place: tuple[_Kind, NodeName] | None, change: int) -> None:
+    def count(self, place: _Place | None, change: int) -> None:
         """Add `change`, 1 or -1, to the number of pods of the kind on the node."""
         if place is None:
             return
-        kind, node = place
+        kind, node, owner = place
+        if owner is not None:
+            self.foreign.count(owner, kind, node, change)
         pods = self.pods.get(kind)
         if pods is None:
             pods = self.pods[kind] = _PodsOfKind(kind)
@@ -178,8 +216,8 @@ class PlacedPodIndex:
                 )
             if self._has_terms and self._kinds is None:
                 self._kinds = self._counted(self._pods())
-            placed_pods = self._kinds.shown() if self._kinds is not None else ()
-            self._view = View(*self._terms, placed_pods)
+            kinds = self._kinds or _Kinds()
+            self._view = View(*self._terms, kinds.shown(), kinds.foreign.shown())
         return self._view
 
     @property
@@ -214,7 +252,7 @@ class PlacedPodIndex:
         ]
         for kind, key in found:
             for node, count in kinds.pods[kind].nodes.items():
-                if count > ((kind, node) == mine):
+                if count > ((kind, node) == mine[:2]):
                     yield key, node
 
     def spread_counts(self, term: AffinityTerm) -> Iterator[tuple[NodeName, int]]:
@@ -319,24 +357,23 @@ class PlacedPodIndex:
     def _waits_for_us(self, pod: Pod) -> bool:
         return pod.is_waiting and pod.scheduler_name == self._scheduler_name
 
-    def _place(self, pod: Pod | None) -> tuple[_Kind, NodeName] | None:
+    def _place(self, pod: Pod | None) -> _Place | None:
         if pod is None or pod.node is None or not pod.holds_node:
             return None
         labels = tuple([pair for pair in pod.all_labels if pair[0] in self._watched])
         is_terminating = self._spread > 0 and pod.deleting
-        return (
-            pod.namespace,
-            labels,
-            pod.shape.anti_affinity,
-            _preferred(pod.shape),
-            is_terminating,
-        ), pod.node
+        kind = (pod.namespace, labels, pod.shape.anti_affinity, _preferred(pod.shape), is_terminating)
+        return kind, pod.node, foreign_owner(pod, self._scheduler_name)
 
     def _counted(self, pods: Iterable[Pod]) -> _Kinds:
         kinds = _Kinds()
         for pod in pods:
             kinds.count(self._place(pod), 1)
         return kinds
+
+
+def _shown(kinds: Iterable[_PodsOfKind]) -> tuple[PlacedPods, ...]:
+    return tuple([pods.shown for pods in sorted(kinds, key=lambda pods: pods.order)])
 
 
 def _preferred(shape: PodShape) -> tuple[WeightedPodTerm, ...]:

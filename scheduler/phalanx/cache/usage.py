@@ -139,6 +139,16 @@ OF_NODES: Final = ("DaemonSet", "Node")
 """Controllers whose pods run as long as their node exists."""
 
 
+def foreign_owner(pod: Pod, scheduler_name: str) -> str | None:
+    """The controller of a pod of another scheduler, or the pod itself; None if it is not one that may end."""
+    if pod.scheduler_name == scheduler_name or not is_foreign(pod, scheduler_name):
+        return None
+    made_by = pod.controller
+    if made_by is None:
+        return f"pod {pod}"
+    return f"{made_by.kind} {pod.namespace}/{made_by.name}" if made_by.kind not in OF_NODES else None
+
+
 class ForeignUsage:
     """A ledger per owner: a controller, or a pod without one. Pods in PodGroups of Phalanx count in gangs."""
 
@@ -195,13 +205,7 @@ class ForeignUsage:
         self._view = None
 
     def _held(self, pod: Pod | None) -> tuple[str, NodeName, Resources] | None:
-        if pod is None or pod.node is None or pod.scheduler_name == self._scheduler_name:
+        if pod is None or pod.node is None or not pod.holds_node:
             return None
-        if not pod.holds_node or not is_foreign(pod, self._scheduler_name):
-            return None
-        made_by = pod.controller
-        if made_by is None:
-            return f"pod {pod}", pod.node, pod_usage(pod)
-        if made_by.kind in OF_NODES:
-            return None
-        return f"{made_by.kind} {pod.namespace}/{made_by.name}", pod.node, pod_usage(pod)
+        owner = foreign_owner(pod, self._scheduler_name)
+        return (owner, pod.node, pod_usage(pod)) if owner is not None else None

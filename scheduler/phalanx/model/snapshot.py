@@ -100,6 +100,7 @@ class Snapshot(Struct, frozen=True):
       which they are to be spread.
     - `preferred_pod_terms`: the preferred terms and the required affinity of waiting and placed pods.
     - `placed_pods` holds all placed pods if there are any such terms; otherwise it is empty.
+    - `foreign_pods`: those of them that other schedulers placed and that may end, by owner as in `foreign`.
     - `disruption_budgets` are sorted by namespace and name.
     """
 
@@ -134,6 +135,7 @@ class Snapshot(Struct, frozen=True):
     pod_affinity_terms: tuple[AffinityTerms, ...] = ()
     preferred_pod_terms: AffinityTerms = ()
     placed_pods: tuple[PlacedPods, ...] = ()
+    foreign_pods: Mapping[str, tuple[PlacedPods, ...]] = {}
     disruption_budgets: tuple[DisruptionBudget, ...] = ()
     pod_annotations: tuple[str, ...] | None = None
     """Keys of the annotations that were kept on pods; None for all."""

@@ -23,7 +23,6 @@ from phalanx.actions.problems.capacity_holders import (
 from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.framework.nodes.topology import Path
 from phalanx.framework.session import Session
-from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId, NodeName
 from phalanx.model.resources import Resources
 from phalanx.solver.answer import SolveLimits
@@ -98,33 +97,10 @@ class CompletionSearch:
             self.holders,
             self._by_node,
             protected,
-            self._uncertain_nodes(demand),
             own=terminating_members(demand.gang, self._session),
         )
         oracle = FeasibilityOracle(self._answers, self._limits, solves=ENDING_SOLVES_MAX)
         return _Search(self._session, self._builder, demand, candidates, oracle).find(missing)
-
-    def _uncertain_nodes(self, demand: Demand) -> frozenset[NodeName]:
-        """Nodes with pods of other schedulers that the demand must be near: their holders are unknown."""
-        index = self._session.affinity_index
-        if index is None:
-            return frozenset()
-        states = [batch.pods[0].shape.affinity_state for batch in demand.batches]
-        numbers = {state.affinity for state in states if state is not None and state.affinity is not None}
-        found: set[NodeName] = set()
-        for number in numbers:
-            counts = index.nodes_with_matches(number, self._session.snapshot.placed_pods)
-            for gang in self._session.gangs.values():
-                counts.subtract(_nodes_of_selected(gang, number))
-            found.update(node for node, count in counts.items() if count > 0)
-        return frozenset(found)
-
-
-def _nodes_of_selected(gang: Gang, number: int) -> Iterator[NodeName]:
-    for pod in gang.members:
-        state = pod.shape.affinity_state
-        if pod.node is not None and pod.holds_node and state is not None and number in state.matched_by:
-            yield pod.node
 
 
 class _Candidates:
@@ -135,18 +111,15 @@ class _Candidates:
         holders: Sequence[CapacityHolder],
         by_node: Mapping[NodeName, Sequence[CapacityHolder]],
         protected: frozenset[GangId],
-        uncertain: frozenset[NodeName],
         *,
         own: Sequence[CapacityHolder],
     ) -> None:
-        """`by_node` has protected holders too. Holders of other schedulers on `uncertain` nodes are none.
+        """`by_node` has protected holders too.
 
         `own`: terminating pods of the gang, which may end although the gang is protected.
         """
         self._protected = protected
-        self._uncertain = uncertain
-        may_all_end = not (protected or uncertain)
-        self.holders = [*own, *(holders if may_all_end else filter(self._may_end, holders))]
+        self.holders = [*own, *(filter(self._may_end, holders) if protected else holders)]
         self._by_node = by_node
         self._own = own
 
@@ -158,9 +131,7 @@ class _Candidates:
         return [*own, *filter(self._may_end, found.values())]
 
     def _may_end(self, holder: CapacityHolder) -> bool:
-        if holder.gang is None:
-            return self._uncertain.isdisjoint(holder.used)
-        return holder.gang not in self._protected
+        return holder.gang is None or holder.gang not in self._protected
 
 
 class _Search:

@@ -61,7 +61,7 @@ class CapacityHolder(Struct, frozen=True):
     """Equal for holders with the same total on as many nodes."""
 
     pods: tuple[Pod, ...] = ()
-    """The pods with a node that affinity terms concern. Unknown for pods of another scheduler."""
+    """The pods with a node that affinity terms concern."""
 
     is_terminating: bool = False
     """Whether all pods with a node are being deleted."""
@@ -77,7 +77,11 @@ def find_capacity_holders(session: Session) -> list[CapacityHolder]:
     kinds: Kinds = {}
     others, gone = session.snapshot.foreign.items(), frozenset(session.snapshot.foreign_terminating)
     foreign = [
-        _made(name, None, _NO_QUEUE, used, {}, kinds, is_terminating=name in gone) for name, used in others
+        replace(
+            _made(name, None, _NO_QUEUE, used, {}, kinds, is_terminating=name in gone),
+            pods=_foreign_pods(name, session),
+        )
+        for name, used in others
     ]
     ours = gangs_holding(session, session.gangs.values(), kinds)
     return sorted([*ours, *foreign], key=lambda holder: holder.cost)
@@ -134,6 +138,12 @@ def _holder(
     gone = bool(holding) and all(assigned.pod.deleting for assigned in holding)
     made = _made(f"{what} {gang}", gang.id, gang.queue, used, booked, kinds, is_terminating=gone)
     return made if session.affinity_index is None else replace(made, pods=_concerned(holding))
+
+
+def _foreign_pods(owner: str, session: Session) -> tuple[Pod, ...]:
+    index = session.affinity_index
+    placed = session.snapshot.foreign_pods.get(owner, ()) if index is not None else ()
+    return tuple([pod for each in placed for pod in index.pods_of(each)]) if index is not None else ()
 
 
 def _concerned(holding: Sequence[AssignedPod]) -> tuple[Pod, ...]:

@@ -25,6 +25,7 @@ from phalanx.model.pods import (
     AffinityTerms,
     Pod,
     PodLabels,
+    PodPhase,
     PodShape,
 )
 from phalanx.model.resources import NONE
@@ -113,6 +114,31 @@ class AffinityIndex:
             per_pod_labels=PodLabels(expected.per_pod_labels),
         )
         return replace(pod, shape=replace(pod.shape, affinity_state=self._states.state_of(pod)))
+
+    def pods_of(self, placed: PlacedPods) -> list[Pod]:
+        """These pods with their affinity states; none if no term concerns them."""
+        shape = PodShape(
+            key=ShapeKey(""),
+            requests=NONE,
+            anti_affinity=placed.anti_affinity,
+            preferred_pod_terms=placed.preferred,
+        )
+        pod = Pod(
+            uid=PodUid(""),
+            namespace=placed.namespace,
+            name="",
+            shape=shape,
+            scheduler_name="",
+            created=0,
+            phase=PodPhase.RUNNING,
+            deleting=placed.is_terminating,
+            labels=PodLabels(placed.labels),
+        )
+        state = self._states.state_of(pod)
+        if state is None:
+            return []
+        pod = replace(pod, shape=replace(shape, affinity_state=state))
+        return [replace(pod, node=node) for node, count in placed.nodes.items() for _ in range(count)]
 
     def version(self, state: AffinityState) -> tuple[int, ...]:
         """Equal while no pod was added or removed that changes the nodes for these pods, or their costs.
