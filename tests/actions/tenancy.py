@@ -1,11 +1,12 @@
 """Small clusters shared by several tenants, and an exhaustive search for victims that would help a gang.
 
-Only devices count. Nothing is taken from the scheduler except the guarantees and shares that it reports.
+Only devices count. Nothing is taken from the scheduler except the scaled guarantees and shares that it
+reports.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import combinations
 from typing import Any
 
@@ -160,6 +161,16 @@ class Tenancy:
         self.reserved_starts = [snapshot.gangs[gang] for gang in decided.result.memory.reserved_starts]
         self.fair_share = {name: each.fair_share.get(GPU, 0) for name, each in reports.items()}
 
+    @cached_property
+    def written(self) -> dict[QueueName, int]:
+        """The guarantees as written, up to the limit; without one, the sum of the children's."""
+        found: dict[QueueName, int] = {}
+        for queue in sorted(self.snapshot.queues.values(), key=lambda each: -len(self.path(each.name))):
+            below = (found[each.name] for each in self.snapshot.queues.values() if each.parent == queue.name)
+            most = queue.guarantee[GPU] if GPU in queue.guarantee else sum(below)
+            found[queue.name] = min(most, queue.limit.get(GPU, most))
+        return found
+
     def path(self, queue: QueueName) -> list[Queue]:
         """Return the queue and its ancestors."""
         found = [self.snapshot.queues[queue]]
@@ -195,7 +206,7 @@ class Tenancy:
         """The running pods that the guarantee of the queue covers, in the order of docs/guarantees.md."""
         children = [each.name for each in self.snapshot.queues.values() if each.parent == queue]
         first = {uid for child in children for uid in self.covered(child)}
-        left, covered, missed = self.guarantee[queue], set[PodUid](), set[GangId]()
+        left, covered, missed = self.written[queue], set[PodUid](), set[GangId]()
         for gang, pods, is_surplus in sorted(
             self._parts(queue), key=lambda each: self._rank(*each, queue, first)
         ):
@@ -212,10 +223,30 @@ class Tenancy:
     ) -> tuple[Any, ...]:
         path = self.path(gang.queue)
         named = any(GPU in each.guarantee for each in path[: [each.name for each in path].index(queue) + 1])
+        is_kept = named and gang.id in self.protected
+        return (not is_kept, pods[0].uid not in first, is_surplus, -gang.priority, *self._started(gang))
+
+    @staticmethod
+    def _started(gang: Gang) -> tuple[Any, ...]:
         began = [pod.running_since for pod in gang.members if pod.node is not None]
-        order = (-gang.priority, min(began), gang.created, gang.namespace, gang.name)
-        is_kept = named and not gang.disruption.is_preemptible
-        return (not is_kept, pods[0].uid not in first, is_surplus, *order)
+        return (min(began), gang.created, gang.namespace, gang.name)
+
+    @cached_property
+    def protected(self) -> set[GangId]:
+        """The gangs with `preemptible: false` that written guarantees bound and that fit in them together, as
+        docs/preemption.md says: those that started first."""
+        held, found = Counter[QueueName](), set[GangId]()
+        running = [gang for gang in self.snapshot.gangs.values() if any(pod.node for pod in gang.members)]
+        for gang in sorted(running, key=self._started):
+            written = {
+                each.name: each.guarantee[GPU] for each in self.path(gang.queue) if GPU in each.guarantee
+            }
+            uses = sum(pod.shape.requests[GPU] for pod in gang.members if pod.node is not None)
+            is_bounded = written and not gang.disruption.is_preemptible
+            if is_bounded and all(held[queue] + uses <= most for queue, most in written.items()):
+                held.update(dict.fromkeys(written, uses))
+                found.add(gang.id)
+        return found
 
     def _parts(self, queue: QueueName) -> Iterator[tuple[Gang, Sequence[Pod], bool]]:
         for gang in self.snapshot.gangs.values():

@@ -151,7 +151,7 @@ def within_guarantee(rest: Tenancy, gang: Gang, gone: Sequence[Group]) -> bool:
             for queue in rest.unshared_path(gang.queue, group.gang.queue)
         )
         and all(
-            rest.used(queue) - freed[queue] >= rest.guarantee[queue]
+            rest.used(queue) - freed[queue] >= rest.written[queue]
             for queue in rest.unshared_path(group.gang.queue, gang.queue)
         )
         for group in gone
@@ -179,7 +179,7 @@ def within_fair_share(rest: Tenancy, gang: Gang, gone: Sequence[Group]) -> bool:
             here = [each for each in gone if queue in rest.freed([each])]
             largest = max(each.gpus for each in here)
             left = rest.used(queue) - freed[queue]
-            if left < rest.guarantee[queue] or left + largest <= rest.fair_share[queue]:
+            if left < rest.written[queue] or left + largest <= rest.fair_share[queue]:
                 return False
     return frees_what_others_lack(rest, gang, sum(group.gpus for group in gone))
 
