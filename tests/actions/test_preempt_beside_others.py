@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 from msgspec.structs import replace
-from phalanx.actions.limits import PREEMPTIONS_TRIED_MAX
+from phalanx.actions.preemption.search_turns import VICTIMS_WEIGHED_LEAST, VICTIMS_WEIGHED_MAX
 from phalanx.actions.preemption.victims import VictimPool
 from phalanx.framework.config import PluginConfig, SchedulerConfig
 from phalanx.framework.evictions import Beneficiary
@@ -179,7 +179,7 @@ def test_all_preemptors_are_tried_over_several_cycles() -> None:
     """The first gangs have no victims, and each has its own shape, so each needs a new try in each cycle."""
     scenario = Scenario().queue("a").queue("b", priority=-1).nodes("n", 1, gpu=8)
     scenario.gang("keeps", 1, gpu=7, on=["n-0"], priority=99).gang("low", 1, gpu=1, on=["n-0"], queue="b")
-    for index in range(2 * PREEMPTIONS_TRIED_MAX):
+    for index in range(2 * VICTIMS_WEIGHED_MAX // VICTIMS_WEIGHED_LEAST):
         scenario.gang(f"large-{index}", 1, gpu=1, cpu=1 + index, priority=1, queue="a")
     scenario.gang("high", 1, gpu=1, priority=2, queue="b")
     evicted: list[str] = []
@@ -189,6 +189,30 @@ def test_all_preemptors_are_tried_over_several_cycles() -> None:
         scenario.take(decided)
         scenario.capacity_version += 1
         scenario.now += 1000
+    assert evicted == ["low-0"]
+
+
+def test_few_gangs_weigh_many_victims_in_one_cycle_and_all_have_a_turn() -> None:
+    """Each cycle tries the first gang, which weighs all pods without result, and one that waits longest."""
+    scenario = Scenario().queue("a").queue("b", priority=-1).nodes("n", 4, cpu=200, gpu=8)
+    for node in range(4):
+        scenario.gang(f"keeps-{node}", 1, gpu=7 + (node > 0), on=[f"n-{node}"], priority=99)
+    scenario.gang("low", 1, gpu=1, on=["n-0"], queue="b")
+    for index in range(VICTIMS_WEIGHED_MAX // 2):
+        scenario.gang(f"weighed-{index}", 1, on=[f"n-{index % 4}"], queue="a")
+    for index in range(6):
+        scenario.gang(f"large-{index}", 1, gpu=1, cpu=1 + index, priority=1, queue="a")
+    scenario.gang("high", 1, gpu=1, priority=2, queue="b")
+    left: list[int] = []
+    evicted: list[str] = []
+    for _ in range(7):
+        decided = scenario.decide(OWN_QUEUE_ONLY)
+        left.append(len(decided.result.memory.preemption_retry_at))
+        evicted += decided.evicted()
+        scenario.take(decided)
+        scenario.capacity_version += 1
+        scenario.now += 1000
+    assert left[0] == 5
     assert evicted == ["low-0"]
 
 

@@ -10,7 +10,11 @@ import pytest
 import yaml
 from msgspec import NODEFAULT, Struct, inspect
 from phalanx.actions.consolidate import CONSOLIDATIONS_TRIED_MAX
-from phalanx.actions.limits import PREEMPTIONS_TRIED_MAX, PREEMPTORS_PER_CYCLE_MAX
+from phalanx.actions.preemption.search_turns import (
+    PREEMPTORS_PER_CYCLE_MAX,
+    VICTIMS_WEIGHED_LEAST,
+    VICTIMS_WEIGHED_MAX,
+)
 from phalanx.cli.configuration import read_config
 from phalanx.framework import retry
 from phalanx.framework.config import SchedulerConfig
@@ -210,6 +214,7 @@ def test_the_numbers_in_the_text_are_those_of_the_code() -> None:
     assert f"more than {refused} refused binds in a minute:" in text
     assert f"with the default first back-off, values below {least}." in text
     assert (
-        f"victims for {PREEMPTORS_PER_CYCLE_MAX} gangs, or has searched victims for"
-        f" {PREEMPTIONS_TRIED_MAX} or moves for {CONSOLIDATIONS_TRIED_MAX}, leaves"
+        f"victims for {PREEMPTORS_PER_CYCLE_MAX} gangs, has searched victims for"
+        f" {VICTIMS_WEIGHED_MAX // VICTIMS_WEIGHED_LEAST}, has weighed {VICTIMS_WEIGHED_MAX} victims in"
+        f" searches without result, or has searched moves for {CONSOLIDATIONS_TRIED_MAX}, leaves"
     ) in text

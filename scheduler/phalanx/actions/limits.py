@@ -18,14 +18,8 @@ EVIDENCE_BATCHES_MAX: Final = 32
 EVIDENCE_LINES_MAX: Final = 12
 """Different findings about nodes in one verdict. More would hide the others."""
 
-PREEMPTORS_PER_CYCLE_MAX: Final = 16
-"""Gangs for which one cycle evicts. The next cycle continues with the others."""
-
 ADVISED_NODES_MAX: Final = 3
 """Nodes on which an advice names the amounts to free; with more, the number of pods to fit is named."""
-
-PREEMPTIONS_TRIED_MAX: Final = 32
-"""Gangs for which one cycle searches victims. The next cycle continues with the others."""
 
 CROWDED_DUE_GANGS: Final = 64
 """New gangs of a queue, or such that a change of the cluster could help, beyond which one cycle looks at some

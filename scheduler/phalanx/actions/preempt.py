@@ -15,10 +15,6 @@ from phalanx.actions import formatting, given_up_starts
 from phalanx.actions.context import Cycle
 from phalanx.actions.demands.demand import Demand, beneficiary_of, part_to_evict_for
 from phalanx.actions.demands.demand_queue import rank_of
-from phalanx.actions.limits import (
-    PREEMPTIONS_TRIED_MAX,
-    PREEMPTORS_PER_CYCLE_MAX,
-)
 from phalanx.actions.outcome import Failure
 from phalanx.actions.preemption import unfinished_evictions
 from phalanx.actions.preemption.candidate_queues import CandidateQueueFinder
@@ -28,6 +24,7 @@ from phalanx.actions.preemption.eviction_verdicts import eviction_in_progress
 from phalanx.actions.preemption.evictions_in_progress import EvictionsInProgress, checked_at
 from phalanx.actions.preemption.least_evictions import least_evictions
 from phalanx.actions.preemption.nominations import nominate
+from phalanx.actions.preemption.search_turns import SearchTurns
 from phalanx.actions.preemption.starts import (
     Evictable,
     StartPool,
@@ -90,7 +87,6 @@ class _Preemption:
         self._known_infeasible: dict[Hashable, tuple[Evidence, ...]] = {}
         self._protected: dict[GangId, tuple[Evidence, ...]] = {}
         self._candidate_queues: dict[GangId, CandidateQueues] = {}
-        self._tried = 0
         placed = {placement.gang for placement in session.placements}
         self._in_progress = EvictionsInProgress(session, nominations, cycle.moves.is_moving)
         self._waiting = [
@@ -135,14 +131,14 @@ class _Preemption:
             limits: EvictionLimits | None = None
             candidate_queues, failures = CandidateQueueFinder(self._session), self._outcome.failures.values()
             tried = [each for each in map(_to_evict_for, failures) if self._may_try(each, candidate_queues)]
-            for failure in self._in_turn(tried):
-                if self._has_tried_enough:
-                    self._postpone(failure.demand.gang.id)
-                    continue
+            turns = SearchTurns(tried, since=lambda each: self._waiting_since(each.demand.gang.id))
+            for failure in turns:
                 search = search or VictimSearch(self._session)
                 limits = limits or limits_of(self._session, self._victims_of_others())
                 with self._session.respecting_nominations(failure.demand.gang):
-                    self._try(failure.demand, search, limits, trial)
+                    self._try(failure.demand, search, limits, trial, turns)
+            for failure in turns.left:
+                self._postpone(failure.demand.gang.id)
             trial.roll_back()
         self._outcome.errors.extend(search.errors if search is not None else ())
         self._give_up_starts()
@@ -243,10 +239,6 @@ class _Preemption:
             return False
         return True
 
-    @property
-    def _has_tried_enough(self) -> bool:
-        return len(self._decisions) >= PREEMPTORS_PER_CYCLE_MAX or self._tried >= PREEMPTIONS_TRIED_MAX
-
     def _postpone(self, gang: GangId) -> None:
         """Postpone its search to the next cycle, and remember since when it waits for one."""
         self._postponed[gang] = self._waiting_since(gang)
@@ -254,14 +246,6 @@ class _Preemption:
     def _waiting_since(self, gang: GangId) -> int:
         now = self._session.snapshot.now
         return min(now, self._session.snapshot.memory.preemption_retry_at.get(gang, now))
-
-    def _in_turn(self, waiting: Sequence[Failure]) -> Sequence[Failure]:
-        """If more gangs wait than one cycle tries, half of the tries go to those that wait longest."""
-        if len(waiting) <= PREEMPTIONS_TRIED_MAX:
-            return waiting
-        half = PREEMPTIONS_TRIED_MAX // 2
-        late = sorted(waiting[half:], key=lambda failure: self._waiting_since(failure.demand.gang.id))
-        return [*waiting[:half], *late]
 
     def _next_search_at(self, failure: Failure, candidate_queues: CandidateQueues) -> int | None:
         """The time (ms) of the next search for victims; None while nothing has changed since the last one."""
@@ -295,7 +279,14 @@ class _Preemption:
             if gang in failed and gang not in self._decisions and gang not in self._still_nominated()
         }
 
-    def _try(self, demand: Demand, search: VictimSearch, limits: EvictionLimits, trial: Statement) -> None:
+    def _try(
+        self,
+        demand: Demand,
+        search: VictimSearch,
+        limits: EvictionLimits,
+        trial: Statement,
+        turns: SearchTurns,
+    ) -> None:
         gang, now = demand.gang, self._session.snapshot.now
         if gang.id in self._known.open:
             self._known.give_up(gang, trial)
@@ -308,7 +299,6 @@ class _Preemption:
         if key in self._known_infeasible and not overdue.exist_for(gang.id, self._session):
             self._protected[gang.id] = self._known_infeasible[key]
             return
-        self._tried += 1
         beneficiary = beneficiary_of(demand)
         session, hooks, taken = self._session, self._session.hooks, self._victims_of_others()
         queue_limits, least = hooks.queue_eviction_limits(beneficiary), hooks.least_evictions(beneficiary)
@@ -333,7 +323,9 @@ class _Preemption:
         if result.plan is not None:
             self._decide(demand, result, beneficiary, reserved_starts)
             self._assume_decided(gang, result.plan, limits, trial)
+            turns.succeeded()
             return
+        turns.failed(len(evictable.victims))
         self._protected[gang.id] = result.protected
         later = [*limits.grows_at(evictable.victims)]
         later += [] if evictable.next_at is None else [evictable.next_at]
