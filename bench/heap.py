@@ -137,7 +137,7 @@ class World:
         took = time.process_time() - began
         self._memory = self.last.memory
         for bind in (bind for placement in self.last.placements for bind in placement.binds):
-            self._cache.apply(Assumed(bind.pod, bind.node, bind.device))
+            self._cache.apply(Assumed(bind))
         return took * 1000
 
     @property

@@ -23,6 +23,7 @@ from phalanx.cache.events import Applied, Assumed, Relisted
 from phalanx.kube.decode import KindDecoder, ObjectEvent
 from phalanx.kube.garbage_collection import GarbageCollection
 from phalanx.model.api.kinds import KINDS
+from phalanx.model.decisions import Bind
 from phalanx.model.memory import Memory
 from phalanx.model.names import NodeName, PodUid
 from phalanx_simulator.invariants.cache_tables import check_cache
@@ -86,11 +87,14 @@ def follow(cache: Cache, pods: tuple[Any, ...], nodes: tuple[Any, ...]) -> None:
     names = [NodeName(node.metadata.name) for node in nodes]
     each("pod event that changes nothing", len(pods), lambda: [cache.apply(Applied(pod)) for pod in pods])
     each("node heartbeat", len(nodes), lambda: [cache.apply(Applied(node)) for node in nodes])
-    assumed = [Assumed(PodUid(pod.metadata.uid), names[i % len(names)]) for i, pod in enumerate(waiting)]
+    assumed = [
+        Assumed(Bind(PodUid(pod.metadata.uid), "", "", names[i % len(names)]))
+        for i, pod in enumerate(waiting)
+    ]
     each("assume a pod", len(assumed), lambda: [cache.apply(event) for event in assumed])
     timed(f"snapshot after {len(assumed)} assumed pods", lambda: snapshot(cache))
     bound = [
-        msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=event.node))
+        msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=event.bind.node))
         for pod, event in zip(waiting, assumed, strict=True)
     ]
     each("bound pod confirmed", len(bound), lambda: [cache.apply(Applied(pod)) for pod in bound])

@@ -117,7 +117,7 @@ def test_snapshot_after_a_gang_for_each_pod(
         cache = filled(lists)
         snapshot(cache)
         for pod in lists["Pod"][: LOAD.size]:
-            cache.apply(Assumed(PodUid(pod.metadata.uid), NODES[0], None))
+            cache.apply(Assumed(Bind(PodUid(pod.metadata.uid), "", "", NODES[0])))
         return (cache,)
 
     measure(snapshot, items=LOAD.size, budget=14, prepared=assumed)

@@ -374,5 +374,5 @@ def test_a_gang_starts_when_another_one_has_got_fewer_devices_than_were_counted(
     first = decide(play)
     assert [each.group for each in first.placements] == ["team/g"]
     for each in first.placements[0].binds:
-        play.apply(Assumed(each.pod, each.node, queue="q", grants=each.grants))
+        play.apply(Assumed(each, "q"))
     assert [each.group for each in decide(play, first, later_s=1).placements] == ["team/h"]

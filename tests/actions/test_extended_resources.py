@@ -79,9 +79,7 @@ class Play:
         binds = [bind for each in found.placements for bind in each.binds]
         for placement in found.placements:
             queue = placement.queue
-            self.apply(
-                *[Assumed(each.pod, each.node, queue=queue, grants=each.grants) for each in placement.binds]
-            )
+            self.apply(*[Assumed(each, queue) for each in placement.binds])
             assert CachePlacementCheck(self.cache, SchedulerConfig()).gang(placement) is None
         return binds
 

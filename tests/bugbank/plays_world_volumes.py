@@ -6,8 +6,7 @@ The volume controller of the simulated cluster binds claims. S26 checks every bi
 import asyncio
 from collections.abc import Callable
 
-from phalanx.cache.events import Applied, Assumed
-from phalanx.model.names import NodeName, PodUid
+from phalanx.cache.events import Applied
 from phalanx_simulator.embedded.controllers.provisioner import Provisioner
 from phalanx_simulator.embedded.controllers.volumes import CLAIMS, VOLUMES
 from phalanx_simulator.embedded.manifests import node, pod, pod_group
@@ -16,6 +15,7 @@ from phalanx_simulator.embedded.store import Key, Object
 from phalanx_simulator.faults.edits import delete
 from phalanx_simulator.runs.world import World
 
+from tests.assumed import assumed
 from tests.bugbank.worlds import GPU, node_of, opened, watched
 from tests.plugins import test_static_volumes as decided
 from tests.plugins.test_gang_volumes import ON_A, spaces
@@ -215,7 +215,7 @@ def a_provisioner_is_slow_and_gives_up() -> str | None:
 def a_decided_volume_is_taken() -> str | None:
     """The only volume was decided for a pod whose bind is under way: another pod does not get it."""
     made = decided.World(decided.claim("x"), decided.user("x", "x"), decided.volume("v"))
-    made.cache.apply(Assumed(PodUid("x"), NodeName("n"), volumes=(("team/x", "v"),)))
+    made.cache.apply(assumed("x", "n", volumes=(("team/x", "v"),)))
     made.cache.apply_all(map(Applied, (decided.claim("y"), decided.user("y", "y"))))
     return "the volume is decided twice" if made.chosen() else None
 
@@ -230,7 +230,7 @@ def space_is_promised_once() -> str | None:
     """The volume of an assumed pod will take most of the space, and the driver has not published that yet."""
     pods = [decided.user(name, name) for name in "xy"]
     made = decided.World(*spaces((ON_A, "15Gi")), decided.claim("x"), decided.claim("y"), *pods, nodes="a")
-    made.cache.apply(Assumed(PodUid("x"), NodeName("a")))
+    made.cache.apply(assumed("x", "a"))
     return "the space is promised again" if made.chosen() else None
 
 

@@ -23,8 +23,8 @@ STATUS: Final[tuple[Mutant, ...]] = (
         issues=("Volcano #4383",),
         module=_DISPATCHER,
         edits={
-            "            self._state.apply(assumed)\n": (
-                "            self._state.apply(assumed)\n            self._reporter.bound(bind)\n"
+            "            self._state.apply(Assumed(bind, placement.queue))\n": (
+                "            self._state.apply(Assumed(bind, placement.queue))\n            self._reporter.bound(bind)\n"
             )
         },
         caught_by=_FAIL,

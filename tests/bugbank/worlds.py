@@ -108,7 +108,7 @@ class CycleRunner:
     def assume(self, result: CycleResult) -> None:
         """Assume the decisions, which the API does not show yet."""
         binds = [bind for placement in result.placements for bind in placement.binds]
-        self.cache.apply_all(Assumed(bind.pod, bind.node, bind.device) for bind in binds)
+        self.cache.apply_all(Assumed(bind) for bind in binds)
 
     def reason(self, result: CycleResult, gang: str) -> str:
         """The reason for which the gang waits after this cycle; empty without a verdict."""

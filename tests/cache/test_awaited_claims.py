@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 from phalanx.cache.cache import Cache
-from phalanx.cache.events import Applied, Assumed
+from phalanx.cache.events import Applied
 from phalanx.model.decisions import Bind
 from phalanx.model.names import NodeName, PodUid
 from phalanx.model.supplies.devices.api import ResourceClaim
@@ -14,6 +14,7 @@ from phalanx.model.supplies.devices.claims import AllocatedDevice, Allocation
 from phalanx.model.supplies.devices.pools import Binding, NodeChoice
 from phalanx_simulator.invariants.cache_tables import check_cache
 
+from tests.assumed import assumed
 from tests.cache.test_device_tables import DEVICE, GRANT, ON_N1, RESULT, claim, pod, slice_event
 from tests.cache.world import new_cache
 
@@ -37,7 +38,7 @@ def written(*true: str, **of_device: Any) -> Applied:
 
 def placed() -> Cache:
     cache = new_cache(pod())
-    cache.apply_all([slice_event("gpu-0"), claim(), Assumed(PodUid("p"), NodeName("n1"), grants=(DECIDED,))])
+    cache.apply_all([slice_event("gpu-0"), claim(), assumed("p", "n1", grants=(DECIDED,))])
     return cache
 
 
@@ -72,7 +73,7 @@ def test_an_allocation_that_is_not_seen_yet_may_have_conditions_that_are_not_tru
     (found,) = cache.awaited_claims(BIND)
     assert found.why == "its allocation is not known to be written yet"
     assert not found.can_only_wait
-    cache.apply(Assumed(PodUid("p"), NodeName("n1"), grants=(GRANT,)))
+    cache.apply(assumed("p", "n1", grants=(GRANT,)))
     assert cache.awaited_claims(BIND) == (), "its devices have no conditions"
 
 

@@ -24,6 +24,7 @@ from tests.actions.test_device_limits import (
     node,
     queue,
 )
+from tests.assumed import assumed as assumed_bind
 from tests.cache.world import new_cache, take_snapshot
 from tests.examples import holds
 
@@ -47,9 +48,7 @@ def a_claim(name: str, devices: str, of: str, users: list[str], is_admin: bool) 
 
 
 def assumed(pod: str, claim: str) -> Assumed:
-    return Assumed(
-        PodUid(f"uid-{pod}"), NodeName("a"), grants=(ClaimGrant("team", claim, f"uid-{claim}", GRANT),)
-    )
+    return assumed_bind(f"uid-{pod}", "a", grants=(ClaimGrant("team", claim, f"uid-{claim}", GRANT),))
 
 
 claims = st.builds(
@@ -103,11 +102,11 @@ class Api:
         self._drop(lambda pod, claim: pod in ended or claim in shown)
 
     def decide(self, event: Assumed) -> None:
-        self._drop(lambda pod, claim: pod == event.pod)
-        name = event.grants[0].name
+        self._drop(lambda pod, claim: pod == event.bind.pod)
+        name = event.bind.grants[0].name
         known = self.objects.get(("ResourceClaim", name))
         if known is None or known.status.allocation is None:
-            self.decided.add((event.pod, name))
+            self.decided.add((event.bind.pod, name))
 
     def _drop(self, ends: Callable[[str, str], bool]) -> None:
         self.decided = {each for each in self.decided if not ends(*each)}
@@ -122,7 +121,9 @@ class Api:
         for each in self.of("ResourceClaim"):
             asked, found = each.spec.devices.requests[0].exactly, each.status.allocation
             decided = {pod for pod, claim in self.decided if claim == each.metadata.name}
-            count = 0 if asked.admin_access else len(found.devices.results) if found else int(bool(decided))
+            count = int(bool(decided))  # no decision here is for administrators
+            if found:
+                count = 0 if asked.admin_access else len(found.devices.results)
             reserved = {user.uid for user in each.status.reserved_for} | decided | assumed
             users = [pod for pod in self.of("Pod") if self._uses(pod, each.metadata.name, assumed)]
             users.sort(key=lambda pod: (pod.metadata.uid not in reserved, *_age(pod)))
@@ -175,6 +176,6 @@ def test_usage_counts_the_devices_of_claims_as_the_objects_say(history: list[Eve
         pods = {name: cache.pod(PodUid(f"uid-{name}")) for name in PODS}
         assumed = {f"uid-{name}" for name, pod in pods.items() if pod is not None and pod.assumed}
         api.apply(event)
-        if isinstance(event, Assumed) and event.pod in assumed:
+        if isinstance(event, Assumed) and event.bind.pod in assumed:
             api.decide(event)
         assert charged(cache) == api.usage(assumed)

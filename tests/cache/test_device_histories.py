@@ -18,6 +18,7 @@ from phalanx.model.supplies.devices.cluster import ClusterDevices
 from phalanx.model.supplies.devices.pools import DeviceId, NodeChoice, Slice
 from phalanx_simulator.invariants.cache_tables import check_cache
 
+from tests.assumed import assumed
 from tests.cache.test_device_tables import claim, pod
 from tests.cache.world import encoded, new_cache, take_snapshot
 from tests.examples import holds
@@ -66,7 +67,7 @@ claims = st.builds(
     st.lists(PODS, unique=True),
 )
 decisions = st.builds(
-    lambda uid, grants: Assumed(PodUid(uid), NodeName("n1"), grants=tuple(grants)),
+    lambda uid, grants: assumed(uid, "n1", grants=tuple(grants)),
     PODS,
     st.lists(
         st.builds(
@@ -116,9 +117,9 @@ class History:
     def apply(self, event: Event) -> None:
         self.cache.apply(event)
         if isinstance(event, Assumed):
-            found = self.cache.pod(event.pod)
-            if found is not None and found.assumed and event.grants:
-                self.grants[event.pod] = event.grants
+            found = self.cache.pod(event.bind.pod)
+            if found is not None and found.assumed and event.bind.grants:
+                self.grants[event.bind.pod] = event.bind.grants
         if isinstance(event, Forgotten):
             self.grants.pop(event.pod, None)
         for uid in list(self.grants):

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 from phalanx.cache.cache import Cache
 from phalanx.cache.devices.tables import DeviceTables
-from phalanx.cache.events import Applied, Assumed, ChangeLog, Deleted, Forgotten, Relisted
+from phalanx.cache.events import Applied, ChangeLog, Deleted, Forgotten, Relisted
 from phalanx.model.api import core
 from phalanx.model.api.kinds import DEVICE_KINDS
 from phalanx.model.conversion.pods import read_pod
@@ -20,12 +20,13 @@ from phalanx.model.supplies.devices.claims import AllocatedDevice, Allocation, C
 from phalanx.model.supplies.devices.pools import NodeChoice
 from phalanx_simulator.invariants.cache_tables import check_cache
 
+from tests.assumed import assumed
 from tests.cache.world import new_cache, take_snapshot
 from tests.fake_objects import fake_pod
 
 DEVICE = ("gpu.example.com", "n1", "gpu-0")
 GRANT = ClaimGrant("team", "c", "uid-c", Allocation((AllocatedDevice("r", DEVICE),), NodeChoice(node="n1")))
-ASSUMED = Assumed(PodUid("p"), NodeName("n1"), grants=(GRANT,))
+ASSUMED = assumed("p", "n1", grants=(GRANT,))
 ON_N1 = Node(name=NodeName("n1"), uid="n1", labels={}, allocatable={})
 RESULT = dict(zip(("request", "driver", "pool", "device"), ("r", *DEVICE), strict=True))
 
@@ -60,7 +61,7 @@ def claims(cache: Cache) -> list[Claim]:
     return list(take_snapshot(cache).devices.claims)
 
 
-def assumed() -> Cache:
+def with_assumed() -> Cache:
     cache = new_cache(pod())
     cache.apply_all([claim(), ASSUMED])
     (found,) = claims(cache)
@@ -70,7 +71,7 @@ def assumed() -> Cache:
 
 
 def test_an_assumed_allocation_ends_when_the_api_shows_it_and_takes_it_back() -> None:
-    cache = assumed()
+    cache = with_assumed()
     cache.apply(claim(allocated=True))
     assert claims(cache)[0].allocation is not None
     assert cache.apply(claim()).devices_freed
@@ -89,7 +90,7 @@ def test_an_assumed_allocation_ends_when_the_api_shows_it_and_takes_it_back() ->
     ],
 )
 def test_an_assumed_allocation_is_given_up(event: Any) -> None:
-    cache = assumed()
+    cache = with_assumed()
     assert cache.apply(event).devices_freed
     check_cache(cache)
     assert [each.allocation for each in claims(cache)] in ([None], [])
@@ -142,13 +143,13 @@ def test_claims_of_pods_without_a_node_are_left_over() -> None:
     assert [(each.name, each.uid) for each in held.grants] == [("c", "uid-c")]
     assert held.grants[0].allocation is not None
     # an assumed pod has a node
-    cache.apply(Assumed(PodUid("p"), NodeName("n1")))
+    cache.apply(assumed("p", "n1"))
     assert cache.leftover_claims() == ()
 
 
 def test_pods_that_share_a_claim_have_one_assumed_allocation() -> None:
     cache = new_cache(pod("p"), pod("q"))
-    cache.apply_all([claim(), ASSUMED, Assumed(PodUid("q"), NodeName("n1"), grants=(GRANT,))])
+    cache.apply_all([claim(), ASSUMED, assumed("q", "n1", grants=(GRANT,))])
     assert claims(cache)[0].reserved_for == ("p", "q")
     check_cache(cache)
     cache.apply(Forgotten(PodUid("p")))
@@ -278,9 +279,7 @@ _NAME = "device gpu-0 of pool n1 of driver gpu.example.com"
 def test_decided_shares_are_checked_before_the_bind(events: list[Any], problem: str) -> None:
     cache = new_cache(pod())
     grant = replace(GRANT, allocation=Allocation((share(4),), NodeChoice(node="n1")))
-    cache.apply_all(
-        [slice_event("gpu-0", **SHARED), claim(), Assumed(PodUid("p"), NodeName("n1"), grants=(grant,))]
-    )
+    cache.apply_all([slice_event("gpu-0", **SHARED), claim(), assumed("p", "n1", grants=(grant,))])
     found = cache.pod(PodUid("p"))
     assert found is not None
     assert cache.supply_conflict(found, ON_N1) == ""
@@ -303,7 +302,7 @@ def test_a_share_that_is_given_back_frees_capacity() -> None:
 def test_an_earlier_allocation_is_checked_before_the_bind_on_its_nodes() -> None:
     cache = new_cache(pod())
     grant = replace(GRANT, allocation=None)
-    cache.apply_all([on_nodes("n1", "n2"), Assumed(PodUid("p"), NodeName("n1"), grants=(grant,))])
+    cache.apply_all([on_nodes("n1", "n2"), assumed("p", "n1", grants=(grant,))])
     found = cache.pod(PodUid("p"))
     assert found is not None
     assert cache.supply_conflict(found, ON_N1) == ""
@@ -337,7 +336,7 @@ def test_a_late_name_of_a_claim_lets_its_pod_be_tried() -> None:
 
 def test_a_write_of_an_allocation_counts_before_the_watch_shows_it() -> None:
     """kubernetes/kubernetes#133602: the end of a pod was seen before the allocation that it leaves."""
-    cache = assumed()
+    cache = with_assumed()
     assert cache.has_resource_claim("uid-c")
     cache.apply(claim(allocated=True, version="7"))
     cache.apply(claim(version="5"))

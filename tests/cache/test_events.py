@@ -5,13 +5,14 @@ from typing import Any
 import pytest
 from msgspec import structs
 from phalanx.cache.cache import Cache
-from phalanx.cache.events import NOTHING, Applied, Assumed, Changes, Deleted, Forgotten, Relisted
+from phalanx.cache.events import NOTHING, Applied, Changes, Deleted, Forgotten, Relisted
 from phalanx.model.api.meta import KubeObject
 from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.pods import BindBackoff
 from phalanx.model.supplies.known import is_chosen_by_kubelet
 from phalanx_simulator.invariants.cache_tables import check_cache
 
+from tests.assumed import assumed
 from tests.cache.world import new_cache, take_snapshot
 from tests.model.written import claim, label, named, native_pod_group, node, pod, pod_group
 
@@ -49,7 +50,7 @@ def gpus(cache: Cache) -> dict[str, int]:
 
 def test_an_assumed_pod_uses_its_node_until_it_is_forgotten() -> None:
     cache = new_cache(node("n1"), one_gpu())
-    changes = cache.apply(Assumed(U, N1))
+    changes = cache.apply(assumed(U, N1))
     assert (changes.pods, changes.nodes, changes.gangs) == ((U,), (N1,), ("u",))
     assert not changes.may_unblock
     found = cache.pod(U)
@@ -64,7 +65,7 @@ def test_an_assumed_pod_uses_its_node_until_it_is_forgotten() -> None:
 
 def test_the_api_confirms_an_assumption() -> None:
     cache = new_cache(node("n1"), one_gpu())
-    cache.apply(Assumed(U, N1))
+    cache.apply(assumed(U, N1))
     apply(cache, one_gpu())
     assert gpus(cache) == {"n1": 1}
     changes = apply(cache, one_gpu(nodeName="n1"))
@@ -78,7 +79,7 @@ def test_the_api_confirms_an_assumption() -> None:
 
 def test_a_foreign_bind_overrides_an_assumption() -> None:
     cache = new_cache(node("n1"), node("n2"), one_gpu())
-    cache.apply(Assumed(U, N1))
+    cache.apply(assumed(U, N1))
     changes = apply(cache, one_gpu(nodeName="n2"))
     assert changes.capacity_grew
     assert gpus(cache) == {"n2": 1}
@@ -86,8 +87,8 @@ def test_a_foreign_bind_overrides_an_assumption() -> None:
 
 def test_the_last_assumption_replaces_earlier_ones() -> None:
     cache = new_cache(node("n1"), node("n2"), one_gpu())
-    cache.apply(Assumed(U, N1))
-    cache.apply(Assumed(U, N2))
+    cache.apply(assumed(U, N1))
+    cache.apply(assumed(U, N2))
     assert gpus(cache) == {"n2": 1}
 
 
@@ -95,13 +96,13 @@ def test_the_last_assumption_replaces_earlier_ones() -> None:
 def test_invalid_assumptions_are_ignored(state: dict[str, Any] | None) -> None:
     cache = new_cache(node("n1"), node("n2"), *([one_gpu(**state)] if state else []))
     before = take_snapshot(cache)
-    assert cache.apply(Assumed(U, N1)) == NOTHING
+    assert cache.apply(assumed(U, N1)) == NOTHING
     assert take_snapshot(cache) == before
 
 
 def test_deleting_a_pod_removes_its_assumption() -> None:
     cache = new_cache(node("n1"), one_gpu())
-    cache.apply(Assumed(U, N1))
+    cache.apply(assumed(U, N1))
     assert cache.apply(Deleted("Pod", "team", "p", "u")).capacity_grew
     apply(cache, one_gpu(uid="u2"))
     assert gpus(cache) == {}
@@ -110,14 +111,14 @@ def test_deleting_a_pod_removes_its_assumption() -> None:
 
 def test_a_pod_that_fails_unbound_is_no_longer_assumed() -> None:
     cache = new_cache(node("n1"), one_gpu())
-    cache.apply(Assumed(U, N1))
+    cache.apply(assumed(U, N1))
     apply(cache, one_gpu(status={"phase": "Failed"}))
     assert gpus(cache) == {}
 
 
 def test_an_assumed_pod_does_not_start_its_gang() -> None:
     cache = new_cache(node("n1"), one_gpu(labels={label("pod-group"): "g"}), pod_group(uid="G"))
-    cache.apply(Assumed(U, N1))
+    cache.apply(assumed(U, N1))
     assert not take_snapshot(cache).gangs["G"].started
     apply(cache, one_gpu(labels={label("pod-group"): "g"}, nodeName="n1"))
     assert take_snapshot(cache).gangs["G"].started
@@ -128,7 +129,7 @@ def test_an_assumed_pod_does_not_start_its_gang() -> None:
 def test_a_bind_backoff_is_kept_until_the_pod_is_bound() -> None:
     cache = new_cache(one_gpu())
     bind_backoff = BindBackoff(until=5, failures=1, why="node full")
-    cache.apply(Assumed(U, N1))
+    cache.apply(assumed(U, N1))
     cache.apply(Forgotten(U, bind_backoff))
     for _ in range(2):
         found = cache.pod(U)
@@ -582,7 +583,7 @@ def test_bounds_of_a_queue_apply_to_its_gangs_at_once() -> None:
 def test_a_bind_fixes_the_queue_of_a_running_gang() -> None:
     """The charge stays from the decision on, through the confirmation, whatever the labels say then."""
     cache = new_cache(*queues(), node("n1"), one_gpu(labels={label("queue"): "a"}))
-    cache.apply(Assumed(U, N1, queue="a"))
+    cache.apply(assumed(U, N1, queue="a"))
     other = {label("queue"): "b"}
     assert list(take_snapshot(cache).queue_usage) == ["a"]
     apply(cache, one_gpu(labels=other))
@@ -638,7 +639,7 @@ def test_a_claim_is_updated_with_its_volume_and_storage_class() -> None:
 def test_snapshots_share_unchanged_objects() -> None:
     cache = new_cache(node("n1"), node("n2"), one_gpu(), one_gpu("q", uid="q", nodeName="n2"))
     first = take_snapshot(cache)
-    cache.apply(Assumed(U, N1))
+    cache.apply(assumed(U, N1))
     second = take_snapshot(cache)
     assert second.nodes[N2] is first.nodes[N2]
     assert second.nodes[N1] is not first.nodes[N1]

@@ -5,14 +5,15 @@ from typing import Any
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
-from phalanx.cache.events import Applied, Assumed, Deleted, Event, Forgotten
+from phalanx.cache.events import Applied, Deleted, Event, Forgotten
 from phalanx.model.api.kinds import KINDS
-from phalanx.model.names import NodeName, PodUid
+from phalanx.model.names import PodUid
 from phalanx.model.supplies.devices.claims import AllocatedDevice, Allocation, ClaimGrant, extended_claim_uid
 from phalanx.model.supplies.devices.extended_resources import ExtendedRequests, extended_resource_claim
 from phalanx.model.supplies.devices.pools import NodeChoice
 from phalanx_simulator.invariants.cache_tables import check_cache
 
+from tests.assumed import assumed as assumed_bind
 from tests.cache.world import new_cache, take_snapshot
 from tests.examples import holds
 
@@ -51,7 +52,7 @@ def assumed(name: str, device: str) -> Event:
     extended_claim = extended_resource_claim(ExtendedRequests(()), (), {})
     uid = PodUid(f"uid-{name}")
     grant = ClaimGrant("team", f"{name}-made", extended_claim_uid(uid), allocation, extended_claim)
-    return Assumed(uid, NodeName("n"), grants=(grant,))
+    return assumed_bind(uid, "n", grants=(grant,))
 
 
 events = st.one_of(

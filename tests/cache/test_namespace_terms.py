@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from phalanx.cache import namespace_terms
 from phalanx.cache.cache import Cache
-from phalanx.cache.events import Applied, Assumed, Deleted
+from phalanx.cache.events import Applied, Deleted
 from phalanx.model.api import core
-from phalanx.model.names import NodeName, PodUid
 from phalanx_simulator.invariants.cache_tables import check_cache
 
+from tests.assumed import assumed
 from tests.cache.world import gangs_of, new_cache, take_snapshot
 from tests.examples import holds
 from tests.model.written import node, pod
@@ -83,7 +83,7 @@ class TestFourTerms:
 
     def test_a_pod_that_is_assumed_keeps_its_terms(self) -> None:
         cache = new_cache(node("n"), written("a", "abcd"), written("b", "efgh"))
-        cache.apply(Assumed(PodUid("a"), NodeName("n")))
+        cache.apply(assumed("a", "n"))
         assert (refused(cache).keys(), apps_of(cache)) == ({"b"}, set("abcd"))
 
     def test_placed_pods_beyond_twice_the_bound_keep_away_all_pods_of_their_namespace(self) -> None:
@@ -129,7 +129,7 @@ def test_terms_never_exceed_the_bound_and_no_pod_waits_within_it(
                 letters[name] = "".join(sorted(apps))
                 cache.apply(Applied(written(name, letters[name], created=number)))
             elif step == "assume" and name in letters and name not in refused(cache):
-                cache.apply(Assumed(PodUid(name), NodeName("n")))
+                cache.apply(assumed(name, "n"))
             elif step == "end" and name in letters:
                 cache.apply(
                     Applied(written(name, letters.pop(name), created=number, status={"phase": "Failed"}))

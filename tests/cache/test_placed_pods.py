@@ -4,18 +4,19 @@ from typing import Any
 
 import pytest
 from phalanx.cache.cache import Cache
-from phalanx.cache.events import Applied, Assumed, ChangeLog, Changes, Deleted
+from phalanx.cache.events import Applied, ChangeLog, Changes, Deleted
 from phalanx.cache.placed_pods import PlacedPodIndex
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.session import Session
 from phalanx.model.conversion.pods import read_pod
 from phalanx.model.conversion.shapes import ShapeCache
 from phalanx.model.memory import Memory
-from phalanx.model.names import NodeName, PodUid
+from phalanx.model.names import PodUid
 from phalanx.model.pods import Pod
 from phalanx.model.snapshot import Snapshot
 from phalanx_simulator.invariants.cache_tables import check_cache
 
+from tests.assumed import assumed
 from tests.model.written import named, node, pod
 
 TERM = {"topologyKey": "rack", "labelSelector": {"matchLabels": {"app": "x"}}}
@@ -100,7 +101,7 @@ def test_pods_that_no_term_distinguishes_are_counted_together() -> None:
 def test_assumed_and_terminating_pods_are_placed_and_ended_pods_are_not() -> None:
     cache = cache_with(pod("w", uid="w", labels={"app": "x"}, **affinity("podAntiAffinity", TERM)))
     assert placed_pods(cache) == []
-    cache.apply(Assumed(PodUid("w"), NodeName("n")))
+    cache.apply(assumed("w", "n"))
     assert placed_pods(cache) == [({"app": "x"}, {"n": 1})]
     assert seen(cache).placed_pods[0].anti_affinity != ()
     apply(cache, pod("t", uid="t", nodeName="m", labels={"app": "x"}, meta=LEAVING))
@@ -135,7 +136,7 @@ def test_preferred_terms_count_while_their_pods_wait_or_are_placed() -> None:
     cache = cache_with(old, pod("w", uid="w", **preferred("podAffinity", 7, TERM)))
     assert (seen(cache).pod_affinity_terms, len(seen(cache).preferred_pod_terms)) == ((), 1)
     assert placed_pods(cache) == [({"app": "x"}, {"n": 1})]
-    cache.apply(Assumed(PodUid("w"), NodeName("m")))
+    cache.apply(assumed("w", "m"))
     weights = [[each.weight for each in pods.preferred] for pods in seen(cache).placed_pods]
     assert weights == [[7], []]
     cache.apply(Deleted("Pod", "team", "w"))
@@ -162,7 +163,7 @@ def test_preferred_spread_constraints_count_while_their_pods_wait() -> None:
     cache = cache_with(old, pod("w", uid="w", topologySpreadConstraints=[spread]))
     assert len(seen(cache).pod_affinity_terms) == 1
     assert placed_pods(cache) == [({"app": "x"}, {"n": 1})]
-    cache.apply(Assumed(PodUid("w"), NodeName("m")))
+    cache.apply(assumed("w", "m"))
     assert (seen(cache).pod_affinity_terms, seen(cache).placed_pods) == ((), ())
 
 
@@ -269,7 +270,7 @@ def test_anti_affinity_applies_in_both_directions(
     session = Session(seen(cache), SchedulerConfig())
     (gang,) = [each for each in session.gangs.values() if each.name == "a"]
     assert len(session.eligibility(gang.members[0]).rejected) == (2 if found else 0)
-    cache.apply(Assumed(PodUid("a"), NodeName("n")))
+    cache.apply(assumed("a", "n"))
     assert [cache.anti_affinity_conflict(one) for uid in "at" if (one := cache.pod(PodUid(uid)))] == [
         found,
         found,

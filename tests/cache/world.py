@@ -22,6 +22,7 @@ from phalanx.model.snapshot import Snapshot
 from phalanx.model.stored_records import RecordDocument, Records
 from phalanx.model.workloads.known import WORKLOADS
 
+from tests.assumed import assumed
 from tests.model.written import (
     JOB_SET_VERSION,
     claim,
@@ -112,8 +113,8 @@ class ApiState:
             case Relisted(kind=kind, objects=listed):
                 self.objects = {key: item for key, item in self.objects.items() if key[0] != kind}
                 self.objects.update({key_of(item): item for item in listed})
-            case Assumed(pod=uid):
-                self.assumed[uid] = event
+            case Assumed(bind=bind):
+                self.assumed[bind.pod] = event
             case AwaitsDevices(pod=uid, is_so=is_so):
                 (self.awaiting.add if is_so else self.awaiting.discard)(uid)
             case Forgotten(pod=uid, bind_backoff=bind_backoff):
@@ -148,7 +149,7 @@ class ApiState:
             *(_waiting(item) if item.metadata.uid in self.bind_backoffs else item for item in items)
         )
         for uid, bind_backoff in self.bind_backoffs.items():
-            cache.apply_all([Assumed(uid, NodeName("n1")), Forgotten(uid, bind_backoff)])
+            cache.apply_all([assumed(uid, NodeName("n1")), Forgotten(uid, bind_backoff)])
         cache.apply_all(Applied(item) for item in items)
         cache.apply_all(self.assumed.values())
         cache.apply_all(AwaitsDevices(uid, is_so=True) for uid in self.awaiting)
@@ -561,12 +562,12 @@ def _next_event(api: ApiState) -> st.SearchStrategy[Event]:
         choices += [existing.flatmap(changed).map(Applied)] * 2
         choices.append(existing.flatmap(deletion))
     if api.waiting():
-        choices += [st.builds(Assumed, one_of(*api.waiting()), one_of(*NODES), one_of(*DEVICES))] * 3
+        choices += [st.builds(assumed, one_of(*api.waiting()), one_of(*NODES), device=one_of(*DEVICES))] * 3
     if api.assumed:
         choices.append(st.builds(Forgotten, one_of(*api.assumed), bind_backoffs))
         choices.append(st.builds(AwaitsDevices, one_of(*api.assumed), st.booleans()))
         choices.append(one_of(*api.pods()).flatmap(bound_or_ended).map(Applied))
     if api.pods():
         uid = PodUid(api.pods()[0].metadata.uid)
-        choices += [st.just(Assumed(uid, NodeName("n1"))), st.just(Forgotten(uid))]
+        choices += [st.just(assumed(uid, NodeName("n1"))), st.just(Forgotten(uid))]
     return evenly(choices)

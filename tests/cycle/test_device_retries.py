@@ -70,7 +70,7 @@ class Cluster:
         result = self.engine.decide(self.cache.snapshot(now=10_000, seed=0, memory=self.memory))
         self.memory, self.tried = result.memory, result.stats.gangs_tried
         binds = [bind for each in result.placements for bind in each.binds]
-        self.apply(*(Assumed(bind.pod, bind.node, grants=bind.grants) for bind in binds))
+        self.apply(*(Assumed(bind) for bind in binds))
         return {bind.name for bind in binds}
 
 

@@ -59,7 +59,7 @@ class Cluster:
         for placement in result.placements:
             for bind in placement.binds:
                 self.started.add(names[bind.pod])
-                self._tell(Assumed(bind.pod, bind.node, queue=placement.queue))
+                self._tell(Assumed(bind, placement.queue))
 
 
 @holds(60)

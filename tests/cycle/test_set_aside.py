@@ -279,7 +279,7 @@ class World:
         self.memory = result.memory
         for bind in (bind for placement in result.placements for bind in placement.binds):
             item = self._pods[bind.pod]
-            self._cache.apply(Assumed(bind.pod, bind.node, bind.device))
+            self._cache.apply(Assumed(bind))
             running = replace(item.status, phase="Running")
             self._put(replace(item, spec=replace(item.spec, node_name=bind.node), status=running))
         for evicted in result.evictions:

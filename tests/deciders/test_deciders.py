@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 from phalanx.cache.cache import Cache
-from phalanx.cache.events import Applied, Assumed, Deleted, Event
+from phalanx.cache.events import Applied, Deleted, Event
 from phalanx.deciders.inline import InlineDecider
 from phalanx.deciders.port import Decider
 from phalanx.deciders.process import DeciderDied, ProcessDecider
@@ -17,7 +17,8 @@ from phalanx.framework.config import PluginConfig, SchedulerConfig
 from phalanx.model.api.core import Node, Pod
 from phalanx.model.decisions import CycleResult
 from phalanx.model.memory import Memory
-from phalanx.model.names import NodeName, PodUid
+
+from tests.assumed import assumed
 
 CONFIG = SchedulerConfig()
 NAME = CONFIG.scheduler_name
@@ -53,8 +54,8 @@ def pod(name: str) -> Applied:
 
 FIRST: tuple[Event, ...] = (node("n1"), pod("a"), pod("b"), pod("c"))
 SECOND: tuple[Event, ...] = (
-    Assumed(PodUid("a"), NodeName("n1")),
-    Assumed(PodUid("b"), NodeName("n1")),
+    assumed("a", "n1"),
+    assumed("b", "n1"),
     Deleted(kind="Pod", namespace="team", name="a"),
 )
 

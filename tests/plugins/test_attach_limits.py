@@ -124,7 +124,7 @@ def test_the_volume_of_an_assumed_pod_counts_and_keeps_counting_when_it_is_bound
     binds = [bind for placement in result.placements for bind in placement.binds]
     world.memory = result.memory
     assert [bind.name for bind in binds] == ["a"]
-    world.cache.apply_all([Assumed(bind.pod, bind.node) for bind in binds])
+    world.cache.apply_all([Assumed(bind) for bind in binds])
     assert not world.decide()[0]
     world.cache.apply_all(map(Applied, bound("a")))
     assert not world.decide()[0]
@@ -204,7 +204,7 @@ def test_an_assumed_pod_must_not_be_bound_when_the_limit_was_lowered() -> None:
     result = world.engine.decide(snapshot)
     checks = PlainCheck(world.cache, world.config)
     (placement,) = result.placements
-    world.cache.apply_all([Assumed(bind.pod, bind.node) for bind in placement.binds])
+    world.cache.apply_all([Assumed(bind) for bind in placement.binds])
     assert checks.gang(placement) is None
     world.cache.apply(Applied(csi_node(limit=0)))
     objection = checks.gang(placement)

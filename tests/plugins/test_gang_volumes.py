@@ -6,10 +6,10 @@ from itertools import permutations, product
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from phalanx.cache.events import Assumed
 from phalanx.model.api.meta import KubeObject
 from phalanx.model.events import Applied
 
+from tests.assumed import assumed
 from tests.examples import holds
 from tests.model.written import named, node
 from tests.plugins.test_static_volumes import World, affinity, claim, gang, user, volume
@@ -57,7 +57,7 @@ def test_space_is_not_promised_twice() -> None:
     """Neither in one cycle nor while the volume of an assumed pod is being provisioned."""
     made = World(*spaces((ON_A, "15Gi")), claim("x"), claim("y"), user("x", "x"), user("y", "y"), nodes="a")
     assert list(made.chosen()) == ["x"]
-    made.cache.apply(Assumed("x", "a"))  # type: ignore[arg-type]
+    made.cache.apply(assumed("x", "a"))
     assert not made.chosen()
     made.cache.apply(Applied(spaces((ON_A, "20Gi"))[-1]))
     assert list(made.chosen()) == ["y"]

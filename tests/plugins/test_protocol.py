@@ -6,7 +6,7 @@ from typing import ClassVar
 import pytest
 from msgspec import Struct
 from msgspec.structs import replace
-from phalanx.cache.events import Applied, Assumed
+from phalanx.cache.events import Applied
 from phalanx.cycle import Engine
 from phalanx.deciders.port import new_cache
 from phalanx.framework.config import ConfigError, PluginConfig, SchedulerConfig
@@ -33,6 +33,7 @@ from phalanx.model.resources import PODS
 from phalanx.rules.budget import Budget
 from phalanx.rules.problem import Rule
 
+from tests.assumed import assumed
 from tests.builders import Scenario
 from tests.model.written import node, pod
 from tests.plugins.foreign.closed_until import CLOSED_UNTIL, ClosedUntil
@@ -489,7 +490,7 @@ def test_the_filters_are_checked_with_the_current_time_before_a_bind() -> None:
     }
     members = [pod(zone, meta={"annotations": {"needs": zone}}) for zone in ("a", "b")]
     cache.apply_all(map(Applied, (node("n", **closed), *members)))
-    cache.apply_all([Assumed(PodUid(member.metadata.uid), NodeName("n")) for member in members])
+    cache.apply_all([assumed(member.metadata.uid, "n") for member in members])
     check = PlainCheck(cache, by_time, lambda: times[0])
 
     def objection(member: Pod) -> str | None:

@@ -13,6 +13,7 @@ from phalanx.model.events import Applied, Deleted
 from phalanx.model.names import LABEL_POD_GROUP
 from phalanx_simulator.invariants.cache_tables import check_cache
 
+from tests.assumed import assumed
 from tests.model.written import named, node, pod, pod_group, written
 from tests.plugins.test_claim_users import World as PlainWorld
 from tests.service.plain_check import PlainCheck
@@ -199,7 +200,7 @@ def test_gangs_of_one_cycle_do_not_get_the_same_volume() -> None:
 def test_a_volume_that_was_decided_is_not_decided_again_until_its_pod_is_given_up() -> None:
     made = World(claim("x"), user("x", "x"), volume("v"))
     assert made.chosen() == {"x": ("n", {"x": "v"})}
-    made.cache.apply(Assumed("x", "n", volumes=(("team/x", "v"),)))  # type: ignore[arg-type]
+    made.cache.apply(assumed("x", "n", volumes=(("team/x", "v"),)))
     made.cache.apply_all(map(Applied, (claim("y"), user("y", "y"))))
     assert "no PersistentVolume of its StorageClass local is available" in made.message()
     made.cache.apply(Deleted("Pod", "team", "x"))
@@ -279,7 +280,7 @@ def test_the_volume_is_checked_before_the_bind(
     made = World(claim("c"), user("p", "c"), volume("v"))
     (placement,) = made.result().placements
     (bind,) = placement.binds
-    made.cache.apply(Assumed(bind.pod, bind.node, volumes=bind.volumes))
+    made.cache.apply(Assumed(bind))
     if event is not None:
         made.cache.apply(event)
     found = PlainCheck(made.cache, made.config).gang(placement)
@@ -315,7 +316,7 @@ def test_a_volume_is_free_again_when_the_claim_that_names_it_is_gone() -> None:
 
 def test_a_volume_is_free_again_when_the_bind_is_given_up() -> None:
     made = World(claim("x"), user("x", "x"), volume("v"))
-    made.cache.apply(Assumed("x", "n", volumes=(("team/x", "v"),)))  # type: ignore[arg-type]
+    made.cache.apply(assumed("x", "n", volumes=(("team/x", "v"),)))
     assert not made.cache.snapshot(now=0, seed=0, memory=made.memory).static_volumes
     assert made.cache.apply(Forgotten("x")).cluster_changed  # type: ignore[arg-type]
     assert made.chosen() == {"x": ("n", {"x": "v"})}

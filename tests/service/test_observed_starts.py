@@ -2,7 +2,7 @@
 
 from msgspec import convert
 from phalanx.cache.cache import Cache
-from phalanx.cache.events import Applied, Assumed, Deleted
+from phalanx.cache.events import Applied, Deleted
 from phalanx.model.api.core import Pod
 from phalanx.model.decisions import Bind, Certificate, CycleResult, Placement
 from phalanx.model.names import GangId, NodeName, PodUid
@@ -13,6 +13,7 @@ from phalanx.service.gang_starts import GangStarts, WaitHistory
 from phalanx_simulator.embedded import manifests
 from prometheus_client import generate_latest
 
+from tests.assumed import assumed
 from tests.manual_clock import ManualClock
 from tests.service.running import NODES, POD_GROUPS, PODS, World, running
 
@@ -108,7 +109,7 @@ def test_a_bind_is_confirmed_when_the_watch_shows_it() -> None:
     confirmations = BindConfirmations(cache, clock, reports)
     for uid in ("late", "early", "gone"):
         cache.apply(Applied(written(uid)))
-        cache.apply(Assumed(PodUid(uid), NodeName("n")))
+        cache.apply(assumed(uid, "n"))
     cache.apply(Applied(written("early", "n")))
     for uid in ("late", "early", "gone"):
         confirmations.bound(PodUid(uid))

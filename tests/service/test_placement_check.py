@@ -17,6 +17,7 @@ from phalanx.model.pods import Device
 from phalanx.model.snapshot import Level, Topology
 from phalanx_simulator.invariants.cache_tables import check_cache
 
+from tests.assumed import assumed
 from tests.model.written import claim, label, node, pod, pod_group, written
 from tests.node_topologies import node_topology
 from tests.service.plain_check import PlainCheck
@@ -41,7 +42,7 @@ def bind_error(changed: Change | None) -> str | None:
     snapshot = cache.snapshot(now=0, seed=0, memory=Memory())
     snapshot = replace(snapshot, topologies={"": Topology("", (Level("rack", "rack"),))})
     (placement,) = decide(snapshot, config).placements
-    cache.apply(Assumed(placement.binds[0].pod, placement.binds[0].node))
+    cache.apply(Assumed(placement.binds[0]))
     assert check.gang(placement) is None
     if changed is None:
         cache.apply(Deleted("Node", "", "n"))
@@ -93,7 +94,7 @@ def test_a_spread_constraint_is_checked_again() -> None:
     (placement,) = decide(cache.snapshot(now=0, seed=0, memory=Memory()), config).placements
     (bind,) = placement.binds
     assert bind.node == "n"
-    cache.apply(Assumed(bind.pod, bind.node))
+    cache.apply(Assumed(bind))
     check = PlainCheck(cache, config)
     assert check.gang(placement) is None
     cache.apply(Applied(pod("y", uid="y", labels={"app": "y"}, nodeName="n")))
@@ -113,7 +114,7 @@ def test_a_port_that_another_scheduler_gave_away_is_checked_again() -> None:
     new = pod("new", uid="new", containers=main)
     cache.apply_all(map(Applied, (node("n", status=CAPACITY), node("m", status=CAPACITY), new)))
     (placement,) = decide(cache.snapshot(now=0, seed=0, memory=Memory()), config).placements
-    cache.apply(Assumed(placement.binds[0].pod, placement.binds[0].node))
+    cache.apply(Assumed(placement.binds[0]))
     check = PlainCheck(cache, config)
     assert check.gang(placement) is None
     where = placement.binds[0].node
@@ -133,7 +134,7 @@ def test_a_node_with_overcommitted_gpus_accepts_pods_without_gpus() -> None:
     offered = {"allocatable": {"cpu": "8", "pods": "10", "example.com/gpu": "1"}}
     cache.apply_all(map(Applied, (node("n", status=offered), old, new)))
     (placement,) = decide(cache.snapshot(now=0, seed=0, memory=Memory()), config).placements
-    cache.apply(Assumed(placement.binds[0].pod, placement.binds[0].node))
+    cache.apply(Assumed(placement.binds[0]))
     assert PlainCheck(cache, config).gang(placement) is None
 
 
@@ -167,7 +168,7 @@ def test_a_device_that_another_pod_took_in_the_meantime(meta: dict[str, Any], ex
     (placement,) = decide(cache.snapshot(now=0, seed=0, memory=Memory()), config).placements
     (bind,) = placement.binds
     assert bind.device == Device(index=1, taken=200)
-    cache.apply(Assumed(bind.pod, bind.node, bind.device))
+    cache.apply(Assumed(bind))
     assert PlainCheck(cache, config).gang(placement) is None
     cache.apply(Applied(pod("other", uid="other", nodeName="n", meta=meta)))
     check_cache(cache)
@@ -203,7 +204,7 @@ def test_a_pod_that_requests_more_of_a_device_in_the_meantime(
     cache.apply(Applied(pod("new", uid="new", meta=after)))
     cache.apply(Applied(node("n", labels={**labels, "nvidia.com/gpu.memory": memory}, status=CAPACITY)))
     (bind,) = placement.binds
-    cache.apply(Assumed(bind.pod, bind.node, bind.device))
+    cache.apply(Assumed(bind))
     assert PlainCheck(cache, config).gang(placement) == expected
 
 
@@ -215,7 +216,7 @@ def test_a_device_that_the_node_no_longer_has() -> None:
     cache.apply_all(map(Applied, (node("n", labels=SHARING, status=CAPACITY), old, new)))
     (placement,) = decide(cache.snapshot(now=0, seed=0, memory=Memory()), config).placements
     (bind,) = placement.binds
-    cache.apply(Assumed(bind.pod, bind.node, bind.device))
+    cache.apply(Assumed(bind))
     cache.apply(Applied(node("n", labels={**SHARING, "nvidia.com/gpu.count": "1"}, status=CAPACITY)))
     expected = PlainCheck(cache, config).gang(placement)
     assert expected == "GPU 1 of node n has insufficient capacity since the decision"
@@ -235,7 +236,7 @@ def test_a_running_member_that_left_the_domain_invalidates_the_plan() -> None:
     snapshot = replace(snapshot, topologies={"": Topology("", (Level("rack", "rack"),))})
     (placement,) = decide(snapshot, config).placements
     assert [bind.node for bind in placement.binds] == ["n2"]
-    cache.apply(Assumed(placement.binds[0].pod, placement.binds[0].node))
+    cache.apply(Assumed(placement.binds[0]))
     assert PlainCheck(cache, config).gang(placement) is None
     cache.apply(Applied(node("n1", labels={"rack": "another"}, status=CAPACITY)))
     expected = PlainCheck(cache, config).gang(placement)
@@ -257,7 +258,7 @@ def test_the_domain_of_a_subgroup_is_checked_again(rack: str, expected: str | No
     snapshot = replace(snapshot, topologies={"": Topology("", (Level("rack", "rack"),))})
     (placement,) = decide(snapshot, config).placements
     assert (placement.domain_labels, placement.node_labels) == ({}, {"n": {"rack": "r"}})
-    cache.apply(Assumed(placement.binds[0].pod, placement.binds[0].node))
+    cache.apply(Assumed(placement.binds[0]))
     cache.apply(Applied(node("n", labels={"rack": rack}, status=CAPACITY)))
     found = PlainCheck(cache, config).gang(placement)
     assert (found is None) if expected is None else (expected in (found or ""))
@@ -274,7 +275,7 @@ def test_a_pod_that_violates_anti_affinity_was_bound_in_the_meantime() -> None:
     nodes = [node(name, labels={"rack": name}, status=CAPACITY) for name in "nm"]
     cache.apply_all(map(Applied, (*nodes, *members, pod_group("g", minMember=2))))
     (placement,) = decide(cache.snapshot(now=0, seed=0, memory=Memory()), config).placements
-    cache.apply_all(Assumed(bind.pod, bind.node) for bind in placement.binds)
+    cache.apply_all(Assumed(bind) for bind in placement.binds)
     check = PlainCheck(cache, config)
     assert check.gang(placement) is None
     cache.apply(Applied(pod("f", uid="f", nodeName="n", schedulerName="other", labels={"app": "x"})))
@@ -310,7 +311,7 @@ def test_zones_that_other_pods_may_have_taken_in_the_meantime(
     """Two small pods may be in two zones."""
     cache, config = zoned_cache(requesting_pod("a", 4)), SchedulerConfig()
     (placement,) = decide(cache.snapshot(now=0, seed=0, memory=Memory()), config).placements
-    cache.apply(Assumed(placement.binds[0].pod, placement.binds[0].node))
+    cache.apply(Assumed(placement.binds[0]))
     check = PlainCheck(cache, config)
     assert check.gang(placement) is None
     for index, size in enumerate(sizes):
@@ -321,7 +322,7 @@ def test_zones_that_other_pods_may_have_taken_in_the_meantime(
 def test_zones_that_became_smaller_in_the_meantime() -> None:
     cache, config = zoned_cache(requesting_pod("a", 4)), SchedulerConfig()
     (placement,) = decide(cache.snapshot(now=0, seed=0, memory=Memory()), config).placements
-    cache.apply(Assumed(placement.binds[0].pod, placement.binds[0].node))
+    cache.apply(Assumed(placement.binds[0]))
     small = {"example.com/gpu": "2"}
     cache.apply(Applied(written(NodeResourceTopology, node_topology("n", *[small] * 4))))
     expected = PlainCheck(cache, config).gang(placement)
@@ -343,7 +344,7 @@ def test_a_member_that_is_already_running_is_not_counted_twice() -> None:
     cache.apply_all(map(Applied, (node("n", status=three), zones, *members, pod_group("g", minMember=2))))
     (placement,) = decide(cache.snapshot(now=0, seed=0, memory=Memory()), config).placements
     for bind in placement.binds:
-        cache.apply(Assumed(bind.pod, bind.node))
+        cache.apply(Assumed(bind))
     check = PlainCheck(cache, config)
     assert check.gang(placement) is None
     cache.apply(Applied(requesting_pod("b", 4, labels=labels, **runs)))
@@ -368,7 +369,7 @@ def test_an_answer_about_a_node_does_not_outlive_the_claims(before: str, after: 
     volumes = [volume(f"on-{name}", name) for name in "mn"]
     member = pod("a", uid="a", volumes=mounts)
     cache.apply_all(map(Applied, (*nodes, *volumes, member, claim(volume=before))))
-    cache.apply(Assumed(PodUid("a"), NodeName("n")))
+    cache.apply(assumed("a", "n"))
     check = PlainCheck(cache, config)
     bind = Bind(pod=PodUid("a"), namespace="team", name="a", node=NodeName("n"))
     certificate = Certificate(terms=(), objective=(), bound=(), proven=True, by="test")

@@ -3,11 +3,12 @@
 from collections.abc import Iterator
 
 from phalanx.cache.cache import Cache
-from phalanx.cache.events import Applied, Assumed
+from phalanx.cache.events import Applied
 from phalanx.model.names import NodeName, PodUid
 from phalanx.model.pods import AffinityTerm
 from phalanx.service.write_checks import SpreadCheck, SpreadCounts
 
+from tests.assumed import assumed
 from tests.model.written import node, pod
 
 
@@ -32,7 +33,7 @@ def test_pods_of_one_placement_are_counted_once() -> None:
     pods = [pod(name, uid=name, **fields) for name in ("p", "q", "r")]
     cache.apply_all(map(Applied, (*nodes, *pods)))
     for name, where in (("p", "a"), ("q", "b"), ("r", "a")):
-        cache.apply(Assumed(PodUid(name), NodeName(where)))
+        cache.apply(assumed(name, where))
     check = SpreadCheck(cache)
     assert _objections(cache, check, {}) == [None, None, None]
     assert cache.asked == 1

@@ -201,9 +201,9 @@ class Cache:
 
     def _assume(self, event: Assumed, log: ChangeLog) -> None:
         self._pods.assume(event, log)
-        pod = self._pods.get(event.pod)
+        pod = self._pods.get(event.bind.pod)
         for supply in self._supplies_with["assume"] if pod is not None and pod.assumed else ():
-            supply.assume(event, log)
+            supply.assume(event.bind, log)
 
     def _relist(self, event: Relisted, log: ChangeLog) -> None:
         if event.kind == "Pod":

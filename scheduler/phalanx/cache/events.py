@@ -5,11 +5,11 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 
 from phalanx.model.api.core import Pod
+from phalanx.model.decisions import Bind
 from phalanx.model.events import ApiEvent, Applied, Deleted, NotListed, Relisted
 from phalanx.model.names import GangId, NodeName, PodUid
-from phalanx.model.pods import BindBackoff, Device
+from phalanx.model.pods import BindBackoff
 from phalanx.model.records import GangRecord
-from phalanx.model.supplies.devices.claims import ClaimGrant
 
 __all__ = [
     "NOTHING",
@@ -31,17 +31,11 @@ class Assumed(Struct, frozen=True):
     """The scheduler decided to bind this pod to this node. The decision counts until the API shows the node,
     or until Forgotten.
 
-    `device`: the device of its GPU share on the node. `queue`: the queue that is charged; empty if unknown.
-    `volumes`: the volumes for its claims, as a Bind has them. `grants`: what was decided for its claims to
-    devices.
+    `queue`: the queue that is charged; empty if unknown.
     """
 
-    pod: PodUid
-    node: NodeName
-    device: Device | None = None
+    bind: Bind
     queue: str = ""
-    volumes: tuple[tuple[str, str], ...] = ()
-    grants: tuple[ClaimGrant, ...] = ()
 
 
 class Forgotten(Struct, frozen=True):

@@ -93,7 +93,7 @@ class PodTable:
 
     def assume(self, assumed: Assumed, log: ChangeLog) -> None:
         """Assume the pod on this node, unless it has a node, has ended or is gone."""
-        pod = self._pods.get(assumed.pod)
+        pod = self._pods.get(assumed.bind.pod)
         if pod is not None and (pod.node is None or pod.assumed) and not pod.is_finished:
             self._assumed[pod.uid] = assumed
             self._put(_unassumed(pod), log)
@@ -146,10 +146,10 @@ class PodTable:
                 there = self._assumed[pod.uid]
                 pod = structs.replace(
                     pod,
-                    node=there.node,
-                    device=there.device,
+                    node=there.bind.node,
+                    device=there.bind.device,
                     charged_queue=there.queue or None,
-                    volumes=there.volumes,
+                    volumes=there.bind.volumes,
                     assumed=True,
                     awaits_devices=pod.uid in self._awaiting,
                 )

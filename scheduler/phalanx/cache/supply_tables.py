@@ -3,8 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from phalanx.cache.events import Assumed, ChangeLog
+from phalanx.cache.events import ChangeLog
 from phalanx.cache.table import ObjectStore
+from phalanx.model.decisions import Bind
 from phalanx.model.names import PodUid
 from phalanx.model.nodes import Node
 from phalanx.model.overridden_methods import methods_of, overrides
@@ -30,7 +31,7 @@ class SupplyTables:
     def gang_changed(self, old: Pod | None, new: Pod | None, log: ChangeLog) -> None:
         """A pod was added, changed or removed, and all else follows already."""
 
-    def assume(self, assumed: Assumed, log: ChangeLog) -> None:
+    def assume(self, bind: Bind, log: ChangeLog) -> None:
         """The pod is assumed to be bound, and gets what was decided for it."""
 
     def forget(self, pod: PodUid, log: ChangeLog) -> None:

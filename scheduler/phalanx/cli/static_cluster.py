@@ -101,7 +101,7 @@ class StaticCluster:
             if grant.uid in self._claims:
                 self._claims[grant.uid] = with_consumer(self._claims[grant.uid], running)
         if bind.grants:  # what is assumed for claims remains until the pod ends
-            self._cache.apply(Assumed(bind.pod, bind.node, bind.device, placement.queue, grants=bind.grants))
+            self._cache.apply(Assumed(bind, placement.queue))
         self._cache.apply(Applied(running))
 
     def _delete(self, evict: Evict) -> None:

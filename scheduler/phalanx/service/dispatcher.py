@@ -145,8 +145,7 @@ class Dispatcher:
             return
         self._starts.placed(placement, gang, waiting)
         for bind in placement.binds:
-            assumed = Assumed(bind.pod, bind.node, bind.device, placement.queue, bind.volumes, bind.grants)
-            self._state.apply(assumed)
+            self._state.apply(Assumed(bind, placement.queue))
         self._binder.submit(placement, pod_group=_pod_group(gang))
 
 

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
-from msgspec import structs
 from phalanx.cache.applications import ApplicationTable
 from phalanx.cache.attached_volumes import AttachedVolumes, mounts
 from phalanx.cache.cache import Cache
@@ -64,11 +63,17 @@ def _check_pod_table(table: PodTable) -> None:
     assert table._holds == {
         pod.uid: pod.bind_backoff for pod in table._pods.values() if pod.bind_backoff is not None
     }
-    assert {uid: structs.replace(each, grants=()) for uid, each in table._assumed.items()} == {
-        pod.uid: Assumed(pod.uid, pod.node, pod.device, pod.charged_queue or "", pod.volumes)
+    assert {uid: _shown(each) for uid, each in table._assumed.items()} == {
+        pod.uid: (pod.node, pod.device, pod.volumes, pod.charged_queue or "")
         for pod in table._pods.values()
         if pod.assumed and pod.node is not None
     }
+
+
+def _shown(assumed: Assumed) -> tuple[object, ...]:
+    """What the pod shows of it."""
+    bind = assumed.bind
+    return bind.node, bind.device, bind.volumes, assumed.queue
 
 
 def _check_node_table(table: NodeTable, pods: Iterable[Pod], attached: Mapping[NodeName, Resources]) -> None:

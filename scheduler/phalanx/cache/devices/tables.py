@@ -17,11 +17,11 @@ from phalanx.cache.devices.extended_use import ExtendedUse
 from phalanx.cache.devices.grant_check import GrantCheck
 from phalanx.cache.devices.leftover_claims import holders, is_unready, leftover_claims
 from phalanx.cache.devices.users import ClaimUsers, PublishedDevices, frees
-from phalanx.cache.events import Assumed, ChangeLog
+from phalanx.cache.events import ChangeLog
 from phalanx.cache.supply_tables import SupplyTables
 from phalanx.cache.table import Key, ObjectStore, Table, VersionedTable
 from phalanx.model.api.kinds import DEVICE_KINDS
-from phalanx.model.decisions import GiveBack
+from phalanx.model.decisions import Bind, GiveBack
 from phalanx.model.names import PodUid
 from phalanx.model.nodes import Node
 from phalanx.model.pods import Pod, PodClaim
@@ -247,11 +247,11 @@ class DeviceTables(SupplyTables):
             self._view = None
             log.mark_devices_changed(do_gangs_wait=self._pods.do_wait)
 
-    def assume(self, assumed: Assumed, log: ChangeLog) -> None:
+    def assume(self, bind: Bind, log: ChangeLog) -> None:
         """Assume the decided allocations, until the API shows one or the pod is forgotten or gone."""
-        if not assumed.grants:
+        if not bind.grants:
             return
-        pod, grants = assumed.pod, assumed.grants
+        pod, grants = bind.pod, bind.grants
         self.forget(pod, log)
         if grants:
             self._grants[pod] = grants
