@@ -24,7 +24,8 @@ STATUS: Final[tuple[Mutant, ...]] = (
         module=_DISPATCHER,
         edits={
             "            self._state.apply(Assumed(bind, placement.queue))\n": (
-                "            self._state.apply(Assumed(bind, placement.queue))\n            self._reporter.bound(bind)\n"
+                "            self._state.apply(Assumed(bind, placement.queue))\n"
+                "            self._reporter.bound(bind)\n"
             )
         },
         caught_by=_FAIL,
