@@ -112,9 +112,9 @@ def a_waiting_pod_gets_one_event() -> str | None:
     return watched(act)
 
 
-_WRITES = 7
-"""What was counted: statuses for a preliminary reason, the reason and its advice, conditions of the pod, and
-events about the PodGroup and the pod."""
+_WRITES = 8
+"""What was counted: statuses for a preliminary reason, the reason and its advice, conditions of the pod, the
+last of which asks for nodes, and events about the PodGroup and the pod."""
 
 
 def no_state_is_kept_of_deleted_gangs() -> str | None:
@@ -134,7 +134,10 @@ def no_state_is_kept_of_deleted_gangs() -> str | None:
         processes = [replica.process for replica in world.replicas if replica.process is not None]
         reporters: list[Any] = [process.scheduler._reporter for process in processes]
         left = [
-            gang for reporter in reporters for gang in (*reporter._reports, *reporter._pod_messages.gangs)
+            gang
+            for reporter in reporters
+            for kept in ("_pod_messages", "_waiting_events", "_condition_reasons")
+            for gang in (*reporter._reports, *getattr(reporter, kept).gangs)
         ]
         return f"reports are still kept for {left}" if left else None
 

@@ -67,14 +67,14 @@ def of_gang(pods: Manifest, gang: str) -> list[Manifest]:
     return [pod for pod in pods["items"] if pod["metadata"]["name"].startswith(gang)]
 
 
-async def test_the_condition_of_a_waiting_pod_has_the_reason(running: Running) -> None:
+async def test_the_condition_of_a_waiting_pod_asks_for_nodes_and_has_the_reason(running: Running) -> None:
     def have_conditions(pods: Manifest) -> bool:
         found = [condition(pod, "PodScheduled") for pod in of_gang(pods, "large")]
-        return all(each.get("status") == "False" for each in found)
+        return all(each.get("reason") == "Unschedulable" for each in found)
 
     for pod in of_gang(await running.until(PODS, have_conditions), "large"):
         found = condition(pod, "PodScheduled")
-        assert found["reason"] == "Unschedulable"
+        assert found["status"] == "False"
         assert "AboveClusterCapacity" in found["message"]
         assert found["lastTransitionTime"]
 

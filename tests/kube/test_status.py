@@ -87,7 +87,7 @@ async def test_the_condition_of_a_waiting_pod_has_the_reason(
     world: World, transport: FaultyTransport
 ) -> None:
     async with status_writing(world, transport) as writing:
-        writing.status.pod_unschedulable(await writing.pod("a"), message="0/3 nodes fit")
+        writing.status.pod_waits(await writing.pod("a"), reason="Unschedulable", message="0/3 nodes fit")
         await writing.written()
         (condition,) = await writing.conditions_of("a")
     assert condition["type"] == "PodScheduled"
@@ -103,7 +103,7 @@ async def test_conditions_of_other_writers_are_kept(world: World, transport: Fau
         theirs = {"status": {"conditions": [{"type": "example.com/checked", "status": "True"}]}}
         path = world.path("Pod", "a", "status")
         await world.client.patch(path, msgspec.json.encode(theirs), how=Patch.STRATEGIC, timeout=TIMEOUT)
-        writing.status.pod_unschedulable(pod, message="m")
+        writing.status.pod_waits(pod, reason="Unschedulable", message="m")
         await writing.written()
         types = {condition["type"] for condition in await writing.conditions_of("a")}
         assert types == {"example.com/checked", "PodScheduled"}
@@ -113,12 +113,12 @@ async def test_an_unchanged_condition_is_not_written(world: World, transport: Fa
     async with status_writing(world, transport) as writing:
         pod = await writing.pod("a")
         seen = msgspec.structs.replace(pod, scheduled=Scheduled("False", "Unschedulable", "m"))
-        writing.status.pod_unschedulable(seen, message="m")
+        writing.status.pod_waits(seen, reason="Unschedulable", message="m")
         for _ in range(5):
-            writing.status.pod_unschedulable(pod, message="m")
+            writing.status.pod_waits(pod, reason="Unschedulable", message="m")
         await writing.written()
         for _ in range(5):
-            writing.status.pod_unschedulable(pod, message="m")
+            writing.status.pod_waits(pod, reason="Unschedulable", message="m")
         await writing.written()
         assert transport.count("PATCH", "/status") == 1
 
@@ -130,12 +130,12 @@ async def test_only_the_newest_condition_is_written_and_keeps_its_transition_tim
     async with status_writing(world, transport) as writing:
         pod = await writing.pod("a")
         transport.fault("PATCH", "/pods/a/status", held_until(release))
-        writing.status.pod_unschedulable(pod, message="one")
+        writing.status.pod_waits(pod, reason="Unschedulable", message="one")
         while not transport.count("PATCH", "/status"):
             await asyncio.sleep(0)
         seen = msgspec.structs.replace(pod, scheduled=Scheduled("False", "Unschedulable", "one"))
         for message in ("two", "three", "four"):
-            writing.status.pod_unschedulable(seen, message=message)
+            writing.status.pod_waits(seen, reason="Unschedulable", message=message)
         release.set()
         await writing.written()
         (condition,) = await writing.conditions_of("a")
@@ -151,7 +151,7 @@ async def test_a_recreated_pod_of_the_same_name_is_not_written(
         pod = await writing.pod("a")
         await world.delete_pod("a")
         await world.pod("a")
-        writing.status.pod_unschedulable(pod, message="m")
+        writing.status.pod_waits(pod, reason="Unschedulable", message="m")
         await writing.written()
         assert await writing.conditions_of("a") == []
         assert writing.reports.counts["status refused"] == 1
@@ -164,11 +164,11 @@ async def test_nothing_is_written_about_a_pod_that_is_being_bound(
     async with status_writing(world, transport) as writing:
         one, two, three = [await writing.pod(name) for name in ("a", "b", "c")]
         transport.fault("PATCH", "/status", held_until(release), held_until(release))
-        writing.status.pod_unschedulable(one, message="m")
-        writing.status.pod_unschedulable(two, message="m")
+        writing.status.pod_waits(one, reason="Unschedulable", message="m")
+        writing.status.pod_waits(two, reason="Unschedulable", message="m")
         while transport.count("PATCH", "/status") < 2:
             await asyncio.sleep(0)
-        writing.status.pod_unschedulable(three, message="m")
+        writing.status.pod_waits(three, reason="Unschedulable", message="m")
         assert not writing.status.try_acquire(one.uid), "its write is under way"
         assert writing.status.try_acquire(three.uid)
         release.set()
@@ -181,10 +181,10 @@ async def test_a_failed_write_can_be_requested_again(world: World, transport: Fa
     async with status_writing(world, transport) as writing:
         pod = await writing.pod("a")
         transport.fault("PATCH", "/status", answer(403))
-        writing.status.pod_unschedulable(pod, message="m")
+        writing.status.pod_waits(pod, reason="Unschedulable", message="m")
         await writing.reports.until("status refused")
         await writing.written()
-        writing.status.pod_unschedulable(pod, message="m")
+        writing.status.pod_waits(pod, reason="Unschedulable", message="m")
         await writing.written()
         assert len(await writing.conditions_of("a")) == 1
 
@@ -192,7 +192,7 @@ async def test_a_failed_write_can_be_requested_again(world: World, transport: Fa
 async def test_nothing_is_written_without_leadership(world: World, transport: FaultyTransport) -> None:
     async with status_writing(world, transport) as writing:
         writing.fence.leads = False
-        writing.status.pod_unschedulable(await writing.pod("a"), message="m")
+        writing.status.pod_waits(await writing.pod("a"), reason="Unschedulable", message="m")
         await writing.reports.until("status fenced")
         assert transport.sent == []
 

@@ -1,12 +1,12 @@
 """What a waiting gang costs in writes, and what its people are informed."""
 
 import asyncio
-import json
 from collections import Counter
 
 import pytest
 from phalanx.service.waiting_events import POD_EVENTS_MAX
 from phalanx_simulator.embedded import manifests
+from phalanx_simulator.embedded.store import Key
 from phalanx_simulator.hosts.network import Exchange
 from phalanx_simulator.runs.world import World, WorldSettings, in_world
 
@@ -36,6 +36,11 @@ def events(world: World) -> list[tuple[str, str, str]]:
     return [(about["kind"], about["name"], reason) for about, reason in notes]
 
 
+def conditions(world: World, pod: Key) -> list[dict[str, str]]:
+    found: list[dict[str, str]] = (world.client.get(pod) or {})["status"]["conditions"]
+    return found
+
+
 def test_the_gang_is_informed_at_once_and_pods_if_the_reason_stays() -> None:
     """A controller creates the members in batches, and nobody is informed that some are missing."""
 
@@ -51,13 +56,17 @@ def test_the_gang_is_informed_at_once_and_pods_if_the_reason_stays() -> None:
         await asyncio.sleep(10)
         (event,) = events(world)
         assert event == ("PodGroup", "large", "AboveClusterCapacity")
-        pods = [world.client.get(key) or {} for key in world.client.keys("pods")]
-        assert all("AboveClusterCapacity" in json.dumps(pod["status"]) for pod in pods)
+        for key in world.client.keys("pods"):
+            (found,) = conditions(world, key)
+            assert found["reason"] in ("AboveClusterCapacity", "Unschedulable")
+            assert found["message"].startswith("AboveClusterCapacity: ")
         await asyncio.sleep(600)
         kinds = Counter(kind for kind, _, _ in events(world))
         assert kinds == {"PodGroup": 1, "Pod": POD_EVENTS_MAX}
         assert writes.by_kind["events"] == 1 + POD_EVENTS_MAX
-        assert writes.by_kind["pods"] == PODS
+        reasons = {each["reason"] for key in world.client.keys("pods") for each in conditions(world, key)}
+        assert reasons == {"Unschedulable"}
+        assert writes.by_kind["pods"] == 2 * PODS, "at once, and when new nodes are asked for"
 
     in_world(WorldSettings(seed=1, replicas=1), play)
 

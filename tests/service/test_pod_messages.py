@@ -2,7 +2,7 @@
 
 import msgspec
 from phalanx.model.names import PodUid
-from phalanx.model.reasons import WAIT_FOR_ADVICE, Reason, Verdict
+from phalanx.model.reasons import UNSCHEDULABLE, WAIT_FOR_ADVICE, Reason, Verdict
 from phalanx.service.pod_messages import POD_MESSAGE_REPEAT_S, PodMessages
 
 from tests.manual_clock import ManualClock
@@ -20,8 +20,14 @@ class Messages:
         self.requested: list[float] = []
         self.pods = PodMessages(self.clock, lambda seconds, _gang: self.requested.append(seconds))
 
-    def updated(self, message: str, *states: dict[str, object], verdict: Verdict = CAPACITY) -> list[str]:
-        return [pod.name for pod in self.pods.pods_to_update(gang(*states), verdict, message)]
+    def updated(
+        self,
+        message: str,
+        *states: dict[str, object],
+        verdict: Verdict = CAPACITY,
+        condition: str = UNSCHEDULABLE,
+    ) -> list[str]:
+        return [pod.name for pod in self.pods.pods_to_update(gang(*states), verdict, message, condition)]
 
 
 def test_each_waiting_pod_is_updated_once() -> None:
@@ -40,6 +46,13 @@ def test_new_figures_are_delayed() -> None:
     assert messages.requested == [POD_MESSAGE_REPEAT_S - 10]
     messages.clock.seconds = POD_MESSAGE_REPEAT_S
     assert messages.updated("2 are free", WAITING) == ["pod-0"]
+
+
+def test_another_reason_of_the_condition_is_not_delayed() -> None:
+    messages = Messages()
+    assert messages.updated("1 is free", WAITING, condition="InsufficientCapacity") == ["pod-0"]
+    assert messages.updated("1 is free", WAITING) == ["pod-0"]
+    assert messages.updated("1 is free", WAITING) == []
 
 
 def test_the_first_advice_is_not_delayed() -> None:

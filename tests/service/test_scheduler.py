@@ -78,7 +78,7 @@ async def test_the_reason_of_a_gang_that_does_not_fit_is_in_status_condition_and
         add_node(world, "n1", 4)
         gang(world, "train", size=5)
         await world.until(lambda: bool(condition(world, "train-4")) and bool(status(world, "train")))
-        assert condition(world, "train-0")["reason"] == "Unschedulable"
+        assert condition(world, "train-0")["reason"] == "AboveClusterCapacity"
         assert condition(world, "train-0")["message"].startswith(status(world, "train")["reason"])
         assert status(world, "train")["phase"] == "Pending"
         await world.until(lambda: bool(world.get(EVENTS)["items"]))

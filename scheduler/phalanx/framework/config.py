@@ -175,6 +175,14 @@ class PrivacyConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="cam
     statuses of a tenant's objects."""
 
 
+class ConditionsConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """The conditions of waiting pods."""
+
+    compatible: bool = False
+    """`true` writes the reason `Unschedulable` for every pod that waits, as kube-scheduler does. A cluster
+    autoscaler then adds nodes also for gangs that no node helps."""
+
+
 class TracingConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """Traces of the starts of gangs, by OpenTelemetry."""
 
@@ -220,6 +228,7 @@ class SchedulerConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="c
     backfill: BackfillConfig = BackfillConfig()
     consolidation: ConsolidationConfig = ConsolidationConfig()
     privacy: PrivacyConfig = PrivacyConfig()
+    conditions: ConditionsConfig = ConditionsConfig()
     retry: RetryConfig = RetryConfig()
     tracing: TracingConfig = TracingConfig()
     seed: int = 0

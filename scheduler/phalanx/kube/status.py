@@ -27,7 +27,6 @@ from phalanx.model.conversion.conditions import PASSING_CONDITIONS, merge_condit
 from phalanx.model.dialects.dialect import Dialect, StatusWrite
 from phalanx.model.names import PodUid
 from phalanx.model.pods import Pod, Scheduled
-from phalanx.model.reasons import UNSCHEDULABLE
 
 _STATUS_ECHO_S: Final = 30.0
 """Seconds within which a written status must arrive by the watch. Otherwise it was undone, and it is written
@@ -80,7 +79,7 @@ class StatusWriter:
         self._requested: dict[str, _Request] = {}
         self._bases: dict[str, _Base] = {}
 
-    def pod_unschedulable(self, pod: Pod, *, message: str, reason: str = UNSCHEDULABLE) -> None:
+    def pod_waits(self, pod: Pod, *, reason: str, message: str) -> None:
         """Set PodScheduled=False, unless the pod has this condition already."""
         wanted = Scheduled("False", reason, message_text(message, CONDITION_MESSAGE_MAX_BYTES))
         if pod.scheduled == wanted:

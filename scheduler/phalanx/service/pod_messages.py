@@ -1,4 +1,4 @@
-"""Which waiting pods get a new message, and when: a new reason and its first advice at once, new figures at
+"""Which waiting pods get a new condition, and when: a new reason and its first advice at once, new figures at
 most periodically.
 
 The figures in a verdict change with every pod that starts or ends elsewhere. A gang of a thousand pods must
@@ -22,6 +22,8 @@ POD_MESSAGE_REPEAT_S: Final = 60.0
 
 class _Message(Struct, frozen=True):
     reason: Reason
+    condition: str
+    """The reason of the condition."""
     text: str
     at: float
     """Monotonic seconds."""
@@ -55,14 +57,14 @@ class PodMessages:
         for gang, messages in self._messages.items():
             if pod in messages:
                 now = self._clock.monotonic()
-                messages[pod] = _Message(messages[pod].reason, "", now)
+                messages[pod] = _Message(messages[pod].reason, messages[pod].condition, "", now)
                 self._plan_report(gang, [now])
                 return
 
-    def pods_to_update(self, gang: Gang, verdict: Verdict, text: str) -> list[Pod]:
-        """Return the pods that get the message now; they count as updated."""
+    def pods_to_update(self, gang: Gang, verdict: Verdict, text: str, condition: str) -> list[Pod]:
+        """Return the pods that get this reason and message now; they count as updated."""
         now = self._clock.monotonic()
-        new = _Message(verdict.reason, text, now, verdict.lacks_advice)
+        new = _Message(verdict.reason, condition, text, now, verdict.lacks_advice)
         before = self._messages.get(gang.id, {})
         waiting = [pod for pod in gang.members if pod.is_waiting and not pod.gated]
         kept = {pod.uid: before[pod.uid] for pod in waiting if _may_stay(before.get(pod.uid), new)}
@@ -79,6 +81,8 @@ class PodMessages:
 
 
 def _may_stay(message: _Message | None, new: _Message) -> bool:
-    if message is None or message.reason is not new.reason or (message.lacks_advice and not new.lacks_advice):
+    if message is None or (message.reason, message.condition) != (new.reason, new.condition):
+        return False
+    if message.lacks_advice and not new.lacks_advice:
         return False
     return message.text == new.text or new.at < message.at + POD_MESSAGE_REPEAT_S

@@ -38,6 +38,7 @@ from phalanx.model.reasons import Category, Reason, Verdict
 from phalanx.model.workloads.job import JOB
 from phalanx.service import partial_admission, pod_group_status, queue_status
 from phalanx.service.cluster_state import ClusterState
+from phalanx.service.condition_reasons import ConditionReasons
 from phalanx.service.gang_records import GangRecords
 from phalanx.service.pod_group_status import GangReport
 from phalanx.service.pod_messages import PodMessages
@@ -121,8 +122,12 @@ class Reporter:
         names: TenantNames,
         source: EventSource,
         none_due: asyncio.Event,
+        has_compatible_conditions: bool = False,
     ) -> None:
-        """`source` is shown with events; `none_due` is set while no bind can be sent."""
+        """`source` is shown with events; `none_due` is set while no bind can be sent.
+
+        `has_compatible_conditions`: all waiting pods are `Unschedulable`, whatever they wait for.
+        """
         self._state = state
         self._records = records
         self._names = names
@@ -136,6 +141,9 @@ class Reporter:
         self._queues_planned = False
         self._pod_messages = PodMessages(context.clock, self._report_later)
         self._waiting_events = WaitingEvents(context.clock, self._report_later)
+        self._condition_reasons = ConditionReasons(
+            context.clock, self._report_later, is_compatible=has_compatible_conditions
+        )
         self._status_writer = BackgroundWriter(
             context,
             WriteQueue("status", _STATUS_CONCURRENCY, STATUS_WAITING_MAX, "STATUS_WAITING_MAX"),
@@ -307,6 +315,7 @@ class Reporter:
     def _report_again(self, gang: GangId) -> None:
         self._pod_messages.report_due(gang)
         self._waiting_events.report_due(gang)
+        self._condition_reasons.report_due(gang)
         self._state.mark_changed(gang)
 
     def _changed_report(self, gang: GangId, **changes: object) -> GangReport:
@@ -315,6 +324,12 @@ class Reporter:
     def _evicted(self, eviction: Evict) -> None:
         pod = PodRef(eviction.namespace, eviction.name, eviction.pod)
         self.events.preempted(pod, message=self._names.eviction_message(eviction))
+
+    def set_compatible_conditions(self, is_compatible: bool) -> bool:
+        """Whether all waiting pods are `Unschedulable`. Return whether that has changed."""
+        has_changed = self._condition_reasons.is_compatible != is_compatible
+        self._condition_reasons.is_compatible = is_compatible
+        return has_changed
 
     def config_reloaded(self, lease: PodRef, *, message: str, is_used: bool) -> None:
         """Report that a changed configuration file is used, or was refused."""
@@ -330,6 +345,7 @@ class Reporter:
                 self._forget_verdict(gang_id)
                 self._pod_messages.forget(gang_id)
                 self._waiting_events.forget(gang_id)
+                self._condition_reasons.forget(gang_id)
                 self._resize(gang_id, None, None)
                 self._report_without_members(gang_id, report)
             else:
@@ -382,6 +398,7 @@ class Reporter:
             self._report_waiting_pods(gang, report.verdict)
         elif report.verdict is None:
             self._waiting_events.forget(gang.id)
+            self._condition_reasons.forget(gang.id)
 
     def _resize(self, gang_id: GangId, gang: Gang | None, verdict: Verdict | None) -> None:
         """Set the parallelism of a Job with partial admission."""
@@ -422,9 +439,10 @@ class Reporter:
         if not gang.has_waiting or not self._waiting_events.is_settled(verdict):
             return
         message = ". ".join(filter(None, (f"{verdict.reason.value}: {verdict.message}", verdict.next_step)))
-        for pod in self._pod_messages.pods_to_update(gang, verdict, message):
+        reason = self._condition_reasons.of(gang, verdict)
+        for pod in self._pod_messages.pods_to_update(gang, verdict, message, reason):
             if not is_awaited(pod.uid):
-                self._status.pod_unschedulable(pod, message=message)
+                self._status.pod_waits(pod, reason=reason, message=message)
         if self._waiting_events.is_new(verdict):
             self._tell_gang(gang, verdict, message)
         for pod in self._waiting_events.pods_to_tell(gang, verdict):

@@ -102,18 +102,11 @@ class Scheduler:
             reports=parts.metrics,
             jitter=jitter,
         )
-        self._names = names = TenantNames(parts.cache, show_all=parts.config.privacy.show_other_tenants)
+        self._names = TenantNames(parts.cache, show_all=parts.config.privacy.show_other_tenants)
         self._placement_check = CachePlacementCheck(parts.cache, parts.config, parts.clock.now_ms)
         self._binder = Binder(context, self._binder_callbacks(parts))
         self._records = GangRecords(context, state=self._state, namespace=parts.identity.lease_namespace)
-        self._reporter = Reporter(
-            context,
-            state=self._state,
-            records=self._records,
-            names=names,
-            source=EventSource(controller=parts.controller, instance=parts.identity.name),
-            none_due=self._binder.none_due,
-        )
+        self._reporter = self._new_reporter(context)
         self._suspensions = self._new_suspensions(context)
         self._evictor = self._new_evictor(context)
         confirmations = BindConfirmations(parts.cache, parts.clock, parts.metrics)
@@ -180,8 +173,10 @@ class Scheduler:
         self._placement_check.configure(config)
         self._dispatcher.retry = config.retry
         self._suspensions.configure(config)
-        if self._names.show_all != config.privacy.show_other_tenants:
-            self._names.show_all = config.privacy.show_other_tenants
+        has_changed = self._names.show_all != config.privacy.show_other_tenants
+        self._names.show_all = config.privacy.show_other_tenants
+        has_changed |= self._reporter.set_compatible_conditions(config.conditions.compatible)
+        if has_changed:
             for gang in self._parts.cache.gang_ids():
                 self._state.mark_changed(gang)
         self._state.trigger.set()
@@ -265,6 +260,18 @@ class Scheduler:
             message=self._names.eviction_message,
             when_recorded=self._records.when_eviction_stored,
             suspend=self._suspensions.end,
+        )
+
+    def _new_reporter(self, context: WriteContext) -> Reporter:
+        parts = self._parts
+        return Reporter(
+            context,
+            state=self._state,
+            records=self._records,
+            names=self._names,
+            source=EventSource(controller=parts.controller, instance=parts.identity.name),
+            none_due=self._binder.none_due,
+            has_compatible_conditions=parts.config.conditions.compatible,
         )
 
     def _new_suspensions(self, context: WriteContext) -> Suspensions:

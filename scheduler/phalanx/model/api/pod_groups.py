@@ -188,6 +188,8 @@ class PodGroupSpec(ApiStruct, frozen=True):
     min_sub_groups: Int32 | None = None
     hold: bool | None = None
     """True: the gang is not started."""
+    surplus_adds_nodes: bool | None = None
+    """True: members beyond the minimum may ask a cluster autoscaler for nodes."""
     start_by: str | None = None
     runtime: Runtime | None = None
     disruption: Disruption | None = None
