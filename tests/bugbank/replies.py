@@ -32,7 +32,7 @@ REPLIES: Final[tuple[Mutant, ...]] = (
         name="a gang whose status write conflicts is not bound",
         issues=("KAI #676",),
         module="phalanx.kube.binder",
-        edits={"            self._start_later(gang, error)\n": ""},
+        edits={"        asyncio.get_running_loop().call_later(delay, self._put_gang, gang)\n": ""},
         caught_by=Played("plays_binding:status_conflict"),
     ),
     Mutant(

@@ -1,12 +1,12 @@
 """Which events of the API lead to a new look at a gang that waits for its devices."""
 
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 import pytest
-from phalanx.kube.bind_jobs import GangJob
+import structlog
 from phalanx.kube.binding import BinderCallbacks
-from phalanx.kube.devices.device_waits import DeviceWaits
+from phalanx.kube.devices.device_waits import DeviceWait, DeviceWaits
 from phalanx.model.api import core
 from phalanx.model.decisions import Bind
 from phalanx.model.events import ApiEvent, Applied, Deleted, Relisted
@@ -36,7 +36,7 @@ class Waits:
 
     def __init__(self) -> None:
         self.awaited = {"c0": True, "c1": True}
-        self.resumed: list[GangJob] = []
+        self.resumed = 0
         self.said: list[str] = []
         grants = [ClaimGrant("ns", f"c{number}", "u", FOUND) for number in range(3)]
         self.binds = tuple(
@@ -49,15 +49,18 @@ class Waits:
             awaited_claims=self._of,
             on_awaited=lambda _, why: self.said.append(why),
         )
-        self.waits = DeviceWaits(ManualClock(), callbacks, self.resumed.append)
-        self.gang = GangJob(placement(*self.binds), None, 7, cast(Any, None), cast(Any, None))
+        self.waits = DeviceWaits(ManualClock(), callbacks)
+        self.wait = DeviceWait(placement(*self.binds), self._resume, structlog.get_logger("test"))
+
+    def _resume(self) -> None:
+        self.resumed += 1
 
     def _of(self, bind: Bind) -> tuple[AwaitedClaim, ...]:
         found = [each.name for each in bind.grants if each.name in self.awaited]
         return tuple(AwaitedClaim("ns", name, "why", self.awaited[name]) for name in found)
 
     def hold(self) -> bool:
-        return self.waits.hold(self.gang, self.binds)
+        return self.waits.hold(self.wait, self.binds)
 
 
 @pytest.mark.parametrize(
@@ -81,10 +84,10 @@ async def test_an_event_that_may_end_the_placement_leads_to_one_look(event: ApiE
     assert world.hold()
     world.waits.notice(event)
     world.waits.notice(event)
-    assert world.resumed == [world.gang]
+    assert world.resumed == 1
     assert world.hold(), "it waits again if nothing has changed"
     world.waits.notice(event)
-    assert world.resumed == [world.gang] * 2
+    assert world.resumed == 2
 
 
 @pytest.mark.parametrize(
@@ -120,11 +123,11 @@ async def test_claims_become_ready_one_by_one() -> None:
     assert world.said == ["ResourceClaim ns/c0: why", "ResourceClaim ns/c1: why"]
     world.awaited["c1"] = False
     world.waits.notice(claim("c1"))
-    assert world.resumed == [world.gang], "it has failed, or is not seen"
+    assert world.resumed == 1, "it has failed, or is not seen"
     assert world.hold()
     del world.awaited["c1"]
     world.waits.notice(claim("c1"))
-    assert world.resumed == [world.gang] * 2
+    assert world.resumed == 2
     assert not world.hold()
     assert world.said[-1] == ""
 
@@ -132,8 +135,8 @@ async def test_claims_become_ready_one_by_one() -> None:
 async def test_a_gang_that_has_ended_is_not_looked_at() -> None:
     world = Waits()
     assert world.hold()
-    world.waits.end(world.gang)
-    world.waits.end(world.gang)
+    world.waits.end(world.wait)
+    world.waits.end(world.wait)
     world.waits.notice(Deleted("Node", "", "n1"))
     world.waits.resume_all()
     assert not world.resumed

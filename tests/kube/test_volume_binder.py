@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from phalanx.kube import binder as binder_module
 from phalanx.kube import volume_binder
 from phalanx.kube.binding import PROVISIONING_FAILED, BindAborted, BindRefused, Bound, LeadershipLost
 from phalanx.kube.client import Patch
@@ -28,7 +27,7 @@ SELECTED = "volume.kubernetes.io/selected-node"
 @pytest.fixture(autouse=True)
 def short_periods(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look at claims all the time, so that no test has to wait."""
-    monkeypatch.setattr(binder_module, "CLAIM_CHECK_PERIOD_S", 0.001)
+    monkeypatch.setattr(volume_binder, "CLAIM_CHECK_PERIOD_S", 0.001)
     monkeypatch.setattr(volume_binder, "CLAIM_READ_PERIOD_S", 0.0)
 
 

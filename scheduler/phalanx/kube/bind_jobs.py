@@ -1,14 +1,14 @@
 """The jobs in the queue of the binder: gangs to start, pods to bind, pods whose claims are given back."""
 
+from collections.abc import Awaitable, Callable, Sequence
 from enum import IntEnum
 
 import structlog
 
 from phalanx.kube.binding import PodGroupRef
-from phalanx.kube.devices.gang_claims import GangClaims, LeftoverClaims
 from phalanx.kube.errors import ApiError
 from phalanx.kube.flow_control import Backoff
-from phalanx.kube.volume_binder import VolumeProgress
+from phalanx.kube.preparation import Preparation
 from phalanx.model.decisions import Bind, GiveBack, Placement
 
 _log = structlog.get_logger("phalanx.kube.binder")
@@ -34,10 +34,11 @@ class GangJob:
         pod_group: PodGroupRef | None,
         number: int,
         backoff: Backoff,
-        claims: GangClaims,
     ) -> None:
         self.placement = placement
-        self.claims = claims
+        self.preparations: tuple[Preparation, ...] = ()
+        self.left: list[Preparation] = []
+        """The preparations that are not done."""
         self.pod_group = pod_group
         self.number = number
         self.backoff = backoff
@@ -46,9 +47,6 @@ class GangJob:
         """Whether to read the PodGroup's version, because a write with the cached one has failed."""
         self.placement_written = pod_group is None and placement.record is None
         """Whether the status of the PodGroup shows the placement, and the record of the gang is stored."""
-        self.volumes = VolumeProgress()
-        self.awaits_devices_since: float | None = None
-        """When its devices were first found not to be ready (monotonic seconds)."""
         self.started = False
         """Whether a bind was sent."""
         self.log = _log.bind(gang=placement.group, cycle=placement.cycle, cause=placement.cause)
@@ -75,13 +73,18 @@ class PodJob:
 
 
 class UnboundJob:
-    """A pod that was not bound, and may hold claims."""
+    """A pod that was not bound, and may hold what was written for it."""
 
     def __init__(
-        self, claims: GangClaims | LeftoverClaims, bind: Bind | GiveBack, rank: Order, backoff: Backoff
+        self,
+        pod: Bind | GiveBack,
+        steps: Sequence[Callable[[], Awaitable[None]]],
+        rank: Order,
+        backoff: Backoff,
     ) -> None:
-        self.claims = claims
-        self.bind = bind
+        """`steps` give it back. They may be repeated."""
+        self.pod = pod
+        self.steps = steps
         self.rank = rank
         self.backoff = backoff
         self.attempts = 0

@@ -1,5 +1,5 @@
-"""Bind whole gangs: let their volumes be bound, record the placement, reserve their claims to devices, wait
-for binding conditions, bind every pod.
+"""Bind whole gangs: prepare what supplies need before and after the record, record the placement, bind every
+pod.
 
 A gang whose first bind was sent is completed; a gang that has not started can be aborted as a whole. All
 binds share one priority queue: gangs in the order of submission, but the binds of a started gang before any
@@ -8,7 +8,8 @@ no other work.
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -17,7 +18,6 @@ import structlog
 from phalanx.kube.bind_jobs import GangJob, PodJob, Rank, UnboundJob
 from phalanx.kube.binding import (
     OUTCOME_NAMES,
-    PROVISIONING_FAILED,
     BindAborted,
     BinderCallbacks,
     BindOutcome,
@@ -29,10 +29,6 @@ from phalanx.kube.binding import (
     reason_of,
 )
 from phalanx.kube.decode import decoder_of
-from phalanx.kube.devices.claim_documents import ClaimLost
-from phalanx.kube.devices.claim_writer import ClaimWriter
-from phalanx.kube.devices.device_waits import DevicesLate, DeviceWaits
-from phalanx.kube.devices.gang_claims import GangClaims, LeftoverClaims
 from phalanx.kube.errors import (
     NOT_APPLIED,
     PERHAPS_APPLIED,
@@ -45,13 +41,13 @@ from phalanx.kube.errors import (
 )
 from phalanx.kube.flow_control import Backoff, RateLimiter
 from phalanx.kube.placement_writer import PlacementWriter
-from phalanx.kube.volume_binder import VolumeBinder, VolumeFailed, VolumeProgress, VolumesOutdated
+from phalanx.kube.preparation import Preparation, PreparerType, Progress, Unprepared
+from phalanx.kube.preparers import PREPARERS
 from phalanx.kube.writing import WriteContext
 from phalanx.limits import (
     BIND_ATTEMPTS_MAX,
     BIND_BACKOFF_FIRST_S,
     BIND_BACKOFF_LONGEST_S,
-    CLAIM_CHECK_PERIOD_S,
     POD_BUSY_RETRY_S,
     THROTTLED_WAIT_S,
     WRITE_BURST,
@@ -83,14 +79,15 @@ class Binder:
         *,
         concurrency: int = WRITE_CONCURRENCY,
         per_second: float = WRITES_PER_SECOND,
+        preparers: Sequence[PreparerType] = PREPARERS,
     ) -> None:
         """`concurrency` bounds the binds in flight, `per_second` their rate."""
         self.idle = asyncio.Event()
         """Set while no bind is open."""
         self.none_due = asyncio.Event()
-        """Set while no bind can be sent: all that are open wait until claims of their gangs are bound."""
+        """Set while no bind can be sent: all that are open wait for other programs."""
         self._waiting: set[PodUid] = set()
-        """Pods with open binds whose gangs wait for volumes or devices, which may take minutes."""
+        """Pods with open binds whose gangs wait for other programs, which may take minutes."""
         self._context = context
         self._client = context.client
         self._fence = context.fence
@@ -99,11 +96,9 @@ class Binder:
         self._concurrency = concurrency
         self._rate_limiter = RateLimiter(per_second=per_second, burst=WRITE_BURST, clock=context.clock)
         self._placements = PlacementWriter(context, callbacks, self._rate_limiter)
-        self._volumes = VolumeBinder(context, callbacks.unbound_claims, self._rate_limiter)
-        self._devices = DeviceWaits(context.clock, callbacks, self._put_gang)
-        self._claim_writer = ClaimWriter(context, callbacks.on_claim)
+        self._preparers = [new(context, callbacks, self._rate_limiter) for new in preparers]
         self._unbound: set[PodUid] = set()
-        """Pods whose claims are being given back."""
+        """Pods for which something is being given back."""
         self._queue: asyncio.PriorityQueue[tuple[int, int, int, Any]] = asyncio.PriorityQueue()
         self._open: dict[PodUid, PodJob] = {}
         self._gangs = 0
@@ -116,8 +111,7 @@ class Binder:
 
         While a bind of one of its pods is open, the other binds are aborted and the open ones continue.
         """
-        claims = GangClaims(placement, self._claim_writer, self._rate_limiter)
-        gang = GangJob(placement, pod_group, self._gangs, self._new_backoff(), claims)
+        gang = GangJob(placement, pod_group, self._gangs, self._new_backoff())
         self._gangs += 1
         if any(bind.pod in self._open or bind.pod in self._unbound for bind in placement.binds):
             for bind in placement.binds:
@@ -128,29 +122,33 @@ class Binder:
         for index, bind in enumerate(placement.binds):
             self._open[bind.pod] = PodJob(gang, bind, index, self._new_backoff())
         if placement.binds:
+            resume = partial(self._put_gang, gang)
+            found = (each.prepare(placement, resume, gang.log) for each in self._preparers)
+            gang.preparations = tuple([each for each in found if each is not None])
+            gang.left = list(gang.preparations)
             self._check_idle()
             self._reports.writes_pending("bind", len(self._open))
             self._put_gang(gang)
 
     def give_back(self, held: Iterable[GiveBack]) -> None:
-        """Give back claims that are held for pods without a bind, unless that is in progress; it returns at
-        once."""
+        """Give back what is held for pods without a bind, unless that is in progress; it returns at once."""
         for each in held:
             if each.pod not in self._open and each.pod not in self._unbound:
-                claims = LeftoverClaims(self._claim_writer, self._rate_limiter)
-                self._unbind(UnboundJob(claims, each, (Rank.GANG, self._gangs, 0), self._new_backoff()))
+                steps = [partial(preparer.give_back, each) for preparer in self._preparers]
+                self._unbind(UnboundJob(each, steps, (Rank.GANG, self._gangs, 0), self._new_backoff()))
                 self._gangs += 1
 
     def withdraw(self, pods: Iterable[PodUid], reason: str) -> None:
-        """End the placements of these pods if they wait for devices; return at once. Others continue."""
+        """End the placements of these pods, if what they wait for allows it; return at once."""
         gangs = {self._open[pod].gang for pod in pods if pod in self._open}
         for gang in sorted(gangs, key=lambda gang: gang.number):
-            if gang.awaits_devices_since is not None and not gang.started:
+            if not gang.started and any(each.may_be_withdrawn for each in gang.preparations):
                 self._abort(gang, reason, is_withdrawn=True)
 
     def notice(self, event: ApiEvent) -> None:
-        """Look again at gangs that wait for devices, if this event of the API concerns them."""
-        self._devices.notice(event)
+        """Look again at gangs that wait, if this event of the API concerns them."""
+        for preparer in self._preparers:
+            preparer.notice(event)
 
     def is_open(self, pod: PodUid) -> bool:
         """Whether a bind of this pod is in progress: nothing else may change the pod."""
@@ -165,7 +163,8 @@ class Binder:
     async def stop(self, *, within: float) -> None:
         """Complete the started gangs, abort the others, and after `within` seconds abort the rest."""
         self._stopping = True
-        self._devices.resume_all()
+        for preparer in self._preparers:
+            preparer.resume_all()
         try:
             async with asyncio.timeout(within):
                 await self.idle.wait()
@@ -177,8 +176,8 @@ class Binder:
     async def _work(self) -> None:
         while True:
             _, _, _, job = await self._queue.get()
-            if isinstance(job, VolumeProgress):
-                await self._volumes.release(job)
+            if isinstance(job, Preparation):
+                await job.release()
             elif isinstance(job, GangJob):
                 await self._start(job)
             elif isinstance(job, UnboundJob):
@@ -189,28 +188,63 @@ class Binder:
     # --- gangs ---------------------------------------------------------------------------------------------
 
     async def _start(self, gang: GangJob) -> None:
-        if self._has_unbound_volumes(gang) and not await self._bind_volumes(gang):
-            return
+        """Take the next steps of a gang, until it has to wait or its pods are bound."""
+        for preparation in [each for each in gang.left if each.precedes_record]:
+            is_prevented = self._must_end(gang) if preparation.waits else self._is_prevented(gang)
+            if is_prevented or not await self._prepare(gang, preparation):
+                return
         if self._is_prevented(gang):
             return
-        if gang.placement_written and gang.claims.are_reserved:
-            pods = self._pods_of(gang)
-            for pod in () if self._must_wait(gang, pods) else pods:
-                self._put(pod)
+        if not gang.placement_written:
+            await self._record(gang)
+            return
+        for preparation in tuple(gang.left):
+            if not await self._prepare(gang, preparation):
+                return
+        for pod in self._pods_of(gang):
+            self._put(pod)
+
+    async def _prepare(self, gang: GangJob, preparation: Preparation) -> bool:
+        """Take a step of a preparation; whether it is done. If not, the gang starts again later."""
+        binds = [pod.bind for pod in self._pods_of(gang)]
+        if not binds:
+            return False
+        try:
+            progress = await preparation.advance(binds)
+        except Unprepared as error:
+            self._not_prepared(gang, error)
+            return False
+        except (ApiError, OutcomeUnknown, RequestNotSent, msgspec.MsgspecError) as error:
+            self._not_written(gang, preparation.what, error)
+            return False
+        pods = [pod.bind.pod for pod in self._pods_of(gang)]
+        (self._waiting.update if progress is Progress.LATER else self._waiting.difference_update)(pods)
+        self._check_idle()
+        if progress is Progress.DONE:
+            gang.left.remove(preparation)
+        elif progress is Progress.AGAIN:
+            self._put_gang(gang)
+        return progress is Progress.DONE
+
+    def _not_prepared(self, gang: GangJob, error: Unprepared) -> None:
+        if error.bind is None:
+            self._abort(gang, str(error))
+            return
+        for pod in self._pods_of(gang):
+            is_cause = pod.bind.pod == error.bind.pod
+            refused = BindRefused(pod.bind, error.reason, str(error))
+            self._finish(pod, refused if is_cause else BindAborted(pod.bind, str(error)))
+        self._release(gang)
+
+    async def _record(self, gang: GangJob) -> None:
+        """Store the placement and the record of the gang; the gang then starts again."""
+        if gang.pod_group is None:
+            self._await_record(gang)
             return
         try:
-            if gang.placement_written:
-                await gang.claims.reserve()
-            elif gang.pod_group is not None:
-                await self._placements.write(gang, gang.pod_group)
-            else:
-                self._await_record(gang)
-                return
-        except ClaimLost as lost:
-            self._abort(gang, str(lost))
-            return
+            await self._placements.write(gang, gang.pod_group)
         except (ApiError, OutcomeUnknown, RequestNotSent, msgspec.MsgspecError) as error:
-            self._not_written(gang, error)
+            self._not_written(gang, "the PodGroup's status", error)
             return
         gang.placement_written = True
         self._put_gang(gang)
@@ -220,64 +254,26 @@ class Binder:
 
         def resume(error: Exception | None) -> None:
             if error is not None:
-                self._not_written(gang, error)
+                self._not_written(gang, "the gang's record", error)
                 return
             gang.placement_written = True
             self._put_gang(gang)
 
         self._callbacks.when_recorded(gang.placement, resume)
 
-    def _not_written(self, gang: GangJob, error: Exception) -> None:
+    def _not_written(self, gang: GangJob, what: str, error: Exception) -> None:
         """Try again later, unless the API server will refuse it again."""
-        if is_refused(error):
-            self._abort(gang, f"{_step(gang)} cannot be written: {error}")
-        else:
-            gang.reads_version = True
-            self._start_later(gang, error)
-
-    def _has_unbound_volumes(self, gang: GangJob) -> bool:
-        """Whether claims of the gang are not bound yet."""
-        progress = gang.volumes
-        if (
-            not progress.are_bound
-            and progress.since is None
-            and not self._volumes.are_unbound(gang.placement)
-        ):
-            progress.are_bound = True
-        return not progress.are_bound
-
-    async def _bind_volumes(self, gang: GangJob) -> bool:
-        """Take a step for the claims of the gang; whether all are bound, so that its pods may be.
-
-        The placement is checked before the first write, and again when all claims are bound.
-        """
-        waits = gang.volumes.since is not None
-        if (self._must_end(gang) if waits else self._is_prevented(gang)) or not self._pods_of(gang):
-            return False
-        try:
-            await self._volumes.advance(gang.placement, gang.volumes)
-        except VolumesOutdated as error:
-            self._abort(gang, str(error))
-        except VolumeFailed as error:
-            for pod in self._pods_of(gang):
-                is_cause = pod.bind.pod == error.bind.pod
-                refused = BindRefused(pod.bind, PROVISIONING_FAILED, str(error))
-                self._finish(pod, refused if is_cause else BindAborted(pod.bind, str(error)))
-            self._release_volumes(gang)
-        else:
-            if gang.volumes.are_bound:
-                self._waiting.difference_update(pod.bind.pod for pod in self._pods_of(gang))
-            else:
-                self._waiting.update(pod.bind.pod for pod in self._pods_of(gang))
-                asyncio.get_running_loop().call_later(CLAIM_CHECK_PERIOD_S, self._put_gang, gang)
-            self._check_idle()
-        return gang.volumes.are_bound
+        gang.attempts += 1
+        if is_refused(error) or gang.attempts >= BIND_ATTEMPTS_MAX:
+            self._abort(gang, f"{what} cannot be written: {error}")
+            return
+        gang.reads_version = True
+        gang.log.debug("writing the placement failed, retrying", error=str(error))
+        delay = gang.backoff.next(at_least=retry_after(error))
+        asyncio.get_running_loop().call_later(delay, self._put_gang, gang)
 
     def _must_end(self, gang: GangJob) -> bool:
-        """Whether leadership has ended or the scheduler stops; the gang is then finished.
-
-        The next leader finds the selected nodes of the claims and goes on with them.
-        """
+        """Whether leadership has ended or the scheduler stops; the gang is then finished."""
         if not self._fence.may_write():
             for pod in self._pods_of(gang):
                 self._finish(pod, LeadershipLost(pod.bind, sent=False))
@@ -286,9 +282,10 @@ class Binder:
             self._abort(gang, _STOPPING)
         return self._stopping
 
-    def _release_volumes(self, gang: GangJob) -> None:
-        if gang.volumes.written:
-            self._queue.put_nowait((Rank.GANG, gang.number, 0, gang.volumes))
+    def _release(self, gang: GangJob) -> None:
+        for index, preparation in enumerate(gang.preparations):
+            if preparation.has_written:
+                self._queue.put_nowait((Rank.GANG, gang.number, index, preparation))
 
     def _is_prevented(self, gang: GangJob) -> bool:
         """Check leadership and placement before the PodGroup is written, and again before the first bind.
@@ -302,32 +299,12 @@ class Binder:
             self._abort(gang, objection)
         return objection is not None
 
-    def _must_wait(self, gang: GangJob, pods: Sequence[PodJob]) -> bool:
-        """Whether devices of the gang are not ready. It is started again when they are, or never will be."""
-        try:
-            waits = self._devices.hold(gang, [pod.bind for pod in pods])
-        except DevicesLate as late:
-            self._abort(gang, str(late))
-            return True
-        (self._waiting.update if waits else self._waiting.difference_update)(pod.bind.pod for pod in pods)
-        self._check_idle()
-        return waits
-
-    def _start_later(self, gang: GangJob, error: Exception) -> None:
-        gang.attempts += 1
-        if gang.attempts >= BIND_ATTEMPTS_MAX:
-            self._abort(gang, f"{_step(gang)} cannot be written: {error}")
-            return
-        gang.log.debug("writing the placement failed, retrying", error=str(error))
-        delay = gang.backoff.next(at_least=retry_after(error))
-        asyncio.get_running_loop().call_later(delay, self._put_gang, gang)
-
     def _abort(self, gang: GangJob, reason: str, *, is_withdrawn: bool = False) -> None:
         gang.log.info("gang binding aborted", reason=plain(reason))
         for pod in self._pods_of(gang):
             self._finish(pod, BindAborted(pod.bind, reason, is_withdrawn))
         if reason != _STOPPING:
-            self._release_volumes(gang)
+            self._release(gang)
 
     def _pods_of(self, gang: GangJob) -> list[PodJob]:
         pods = (self._open.get(bind.pod) for bind in gang.placement.binds)
@@ -438,39 +415,42 @@ class Binder:
         if self._open.pop(pod.bind.pod, None) is None:
             return
         self._waiting.discard(pod.bind.pod)
-        self._devices.end(pod.gang)
+        for preparation in pod.gang.preparations:
+            preparation.end()
         seconds = self._context.clock.monotonic() - pod.first_sent if pod.first_sent else 0.0
         self._reports.writes_pending("bind", len(self._open))
         self._reports.bind_finished(OUTCOME_NAMES[type(outcome)], seconds=seconds)
         if not isinstance(outcome, Bound):
             pod.gang.log.info("pod not bound", pod=pod.name, node=pod.bind.node, reason=reason_of(outcome))
-        # the next leader owns the claims of a pod that may be bound after all
+        # the next leader owns what is held for a pod that may be bound after all
         is_decided = not isinstance(outcome, (Bound, LeadershipLost))
-        if is_decided and pod.gang.claims.may_hold(pod.bind.pod):
+        steps = _held_for(pod) if is_decided else []
+        if steps:
             order = (Rank.BIND, pod.gang.number, -1 - pod.index)
-            self._unbind(UnboundJob(pod.gang.claims, pod.bind, order, self._new_backoff()))
+            self._unbind(UnboundJob(pod.bind, steps, order, self._new_backoff()))
         self._check_idle()
         self._callbacks.on_outcome(pod.gang.placement, outcome)
 
-    # --- claims of pods that are not bound -----------------------------------------------------------------
+    # --- what is held for pods that are not bound -----------------------------------------------------------
 
     async def _give_back(self, unbound: UnboundJob) -> None:
-        """Give back the claims of a pod. Without leadership they remain: the next leader owns them."""
+        """Give back what is held for a pod. Without leadership it remains: the next leader owns it."""
         unbound.attempts += 1
         try:
-            await unbound.claims.give_back(unbound.bind)
+            for step in unbound.steps:
+                await step()
         except (ApiError, OutcomeUnknown, RequestNotSent, msgspec.MsgspecError) as error:
             if self._fence.may_write() and unbound.attempts < BIND_ATTEMPTS_MAX:
                 delay = unbound.backoff.next(at_least=retry_after(error))
                 asyncio.get_running_loop().call_later(delay, self._put_unbound, unbound)
                 return
-            name = f"{unbound.bind.namespace}/{unbound.bind.name}"
+            name = f"{unbound.pod.namespace}/{unbound.pod.name}"
             _log.warning("claims of a pod remain reserved", pod=name, error=str(error))
-        self._unbound.discard(unbound.bind.pod)
+        self._unbound.discard(unbound.pod.pod)
         self._check_idle()
 
     def _unbind(self, unbound: UnboundJob) -> None:
-        self._unbound.add(unbound.bind.pod)
+        self._unbound.add(unbound.pod.pod)
         self._check_idle()
         self._put_unbound(unbound)
 
@@ -492,7 +472,7 @@ def _set_or_clear(event: asyncio.Event, *, is_set: bool) -> None:
         event.clear()
 
 
-def _step(gang: GangJob) -> str:
-    if gang.placement_written:
-        return "the claims"
-    return "the gang's record" if gang.pod_group is None else "the PodGroup's status"
+def _held_for(pod: PodJob) -> list[Callable[[], Awaitable[None]]]:
+    """The steps that give back what may be held for a pod."""
+    holders = [each for each in pod.gang.preparations if each.may_hold(pod.bind.pod)]
+    return [partial(each.give_back, pod.bind) for each in holders]

@@ -9,13 +9,14 @@ provisioner: the volume is reserved for it instead (`phalanx.kube.volume_reserva
 """
 
 import asyncio
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Final
 
 import msgspec
 import structlog
 from msgspec import Struct
 
+from phalanx.kube.binding import PROVISIONING_FAILED, BinderCallbacks
 from phalanx.kube.client import Patch
 from phalanx.kube.decode import decoder_of
 from phalanx.kube.errors import (
@@ -25,9 +26,15 @@ from phalanx.kube.errors import (
     NotFound,
 )
 from phalanx.kube.flow_control import RateLimiter
+from phalanx.kube.preparation import Preparation, Preparer, Progress, Unprepared
 from phalanx.kube.volume_reservation import VolumeReservations, VolumeTaken
 from phalanx.kube.writing import WriteContext
-from phalanx.limits import BIND_ATTEMPTS_MAX, CLAIM_BIND_TIMEOUT_S, WRITE_CONCURRENCY
+from phalanx.limits import (
+    BIND_ATTEMPTS_MAX,
+    CLAIM_BIND_TIMEOUT_S,
+    CLAIM_CHECK_PERIOD_S,
+    WRITE_CONCURRENCY,
+)
 from phalanx.model.api.core import PersistentVolumeClaim
 from phalanx.model.api.kinds import KINDS
 from phalanx.model.decisions import Bind, Placement
@@ -46,16 +53,15 @@ _PASSING: Final = (*TRANSIENT, msgspec.MsgspecError)
 """Errors after which the next attempt may succeed."""
 
 
-class VolumesOutdated(Exception):
+class VolumesOutdated(Unprepared):
     """A pod of the placement, or its node, is gone."""
 
 
-class VolumeFailed(Exception):
+class VolumeFailed(Unprepared):
     """A claim cannot be bound for the node of this bind."""
 
     def __init__(self, bind: Bind, message: str) -> None:
-        super().__init__(message)
-        self.bind = bind
+        super().__init__(message, bind=bind, reason=PROVISIONING_FAILED)
 
 
 class _Written(Struct):
@@ -68,16 +74,6 @@ class _Written(Struct):
     """When it was written or compared with the API (monotonic seconds)."""
     is_certain: bool = False
     """Whether the API server has confirmed the write."""
-
-
-class VolumeProgress:
-    """The claims of one placement."""
-
-    def __init__(self) -> None:
-        self.are_bound = False
-        self.since: float | None = None
-        """When the first claim was found unbound (monotonic seconds)."""
-        self.written: dict[str, _Written] = {}
 
 
 class _Wanted(Struct):
@@ -96,56 +92,91 @@ class _Wanted(Struct):
         return not self.claim.needs_node or any(self.claim.selected_node == bind.node for bind in self.binds)
 
 
-class VolumeBinder:
-    """Writes the selected nodes of claims and follows what becomes of them."""
+class VolumePreparer(Preparer):
+    """Finds the placements of which claims are not bound."""
+
+    def __init__(self, context: WriteContext, callbacks: BinderCallbacks, limiter: RateLimiter) -> None:
+        self._writers = _Writers(context, VolumeReservations(context, limiter), limiter)
+        self._unbound = callbacks.unbound_claims
+
+    def prepare(self, placement: Placement, resume: Callable[[], None], log: Any) -> Preparation | None:
+        if not any(self._unbound(bind) for bind in placement.binds):
+            return None
+        return VolumePreparation(placement, self._writers, self._unbound, resume)
+
+
+class _Writers(Struct, frozen=True):
+    """What all placements share."""
+
+    context: WriteContext
+    reservations: VolumeReservations
+    limiter: RateLimiter
+
+
+class VolumePreparation(Preparation):
+    """Writes the selected nodes of the claims of one placement and follows what becomes of them.
+
+    The next leader finds the selected nodes of the claims and goes on with them.
+    """
+
+    precedes_record: ClassVar[bool] = True
+    what: ClassVar[str] = "the volumes"
 
     def __init__(
         self,
-        context: WriteContext,
+        placement: Placement,
+        writers: _Writers,
         unbound: Callable[[Bind], tuple[UnboundClaim, ...] | None],
-        rate_limiter: RateLimiter,
+        resume: Callable[[], None],
     ) -> None:
         """`unbound`: the claims of a placed pod that are not bound; None if the placement is outdated."""
-        self._context = context
-        self._client = context.client
+        self._placement = placement
+        self._context = writers.context
+        self._client = writers.context.client
+        self._rate_limiter = writers.limiter
+        self._reservations = writers.reservations
         self._unbound = unbound
-        self._rate_limiter = rate_limiter
-        self._reservations = VolumeReservations(context, rate_limiter)
+        self._resume = resume
+        self._since: float | None = None
+        """When the first claim was found unbound (monotonic seconds)."""
+        self._written: dict[str, _Written] = {}
 
-    def are_unbound(self, placement: Placement) -> bool:
-        """Whether a pod of the placement has a claim that is not bound."""
-        return any(self._unbound(bind) for bind in placement.binds)
-
-    async def advance(self, placement: Placement, progress: VolumeProgress) -> None:
-        """Take the next step for all claims; sets `are_bound` if nothing is left to do.
-
-        Raises VolumesOutdated, or VolumeFailed.
-        """
-        wanted = self._wanted(placement)
+    async def advance(self, binds: Sequence[Bind]) -> Progress:
+        """Take the next step for all claims. Raises VolumesOutdated, or VolumeFailed."""
+        wanted = self._wanted()
         if not wanted:
-            progress.are_bound = True
-            return
+            return Progress.DONE
         now = self._context.clock.monotonic()
-        progress.since = now if progress.since is None else progress.since
+        since = self._since = now if self._since is None else self._since
         for key, each in wanted.items():
             if each.claim.failure:
                 raise VolumeFailed(each.binds[0], f"PersistentVolumeClaim {key}: {each.claim.failure}")
         missing = {key: each for key, each in wanted.items() if not each.is_selected}
-        known = {key: written for key, written in progress.written.items() if written.is_certain}
-        await self._in_parallel([each for key, each in missing.items() if key not in known], progress)
+        known = {key: written for key, written in self._written.items() if written.is_certain}
+        await self._in_parallel([each for key, each in missing.items() if key not in known])
         for key, each in missing.items():
             if key in known:
                 await self._confirm(each, known[key])
-        if now - progress.since > CLAIM_BIND_TIMEOUT_S:
+        if now - since > CLAIM_BIND_TIMEOUT_S:
             key, each = next(iter(wanted.items()))
             raise VolumeFailed(
                 each.binds[0],
                 f"PersistentVolumeClaim {key} was not bound within {CLAIM_BIND_TIMEOUT_S:.0f} seconds",
             )
+        asyncio.get_running_loop().call_later(CLAIM_CHECK_PERIOD_S, self._resume)
+        return Progress.LATER
 
-    def _wanted(self, placement: Placement) -> dict[str, _Wanted]:
+    @property
+    def waits(self) -> bool:
+        return self._since is not None
+
+    @property
+    def has_written(self) -> bool:
+        return bool(self._written)
+
+    def _wanted(self) -> dict[str, _Wanted]:
         found: dict[str, _Wanted] = {}
-        for bind in placement.binds:
+        for bind in self._placement.binds:
             claims = self._unbound(bind)
             if claims is None:
                 raise VolumesOutdated(f"pod {bind.namespace}/{bind.name} or node {bind.node} is gone")
@@ -155,23 +186,21 @@ class VolumeBinder:
                 each.binds.append(bind)
         return found
 
-    async def _in_parallel(self, wanted: list[_Wanted], progress: VolumeProgress) -> None:
+    async def _in_parallel(self, wanted: list[_Wanted]) -> None:
         """Write the selected nodes, some at a time. All writes end before an error is raised."""
         for start in range(0, len(wanted), WRITE_CONCURRENCY):
             part = wanted[start : start + WRITE_CONCURRENCY]
-            answers = await asyncio.gather(
-                *(self._select(each, progress) for each in part), return_exceptions=True
-            )
+            answers = await asyncio.gather(*(self._select(each) for each in part), return_exceptions=True)
             for answer in answers:
                 if isinstance(answer, BaseException):
                     raise answer
 
-    async def _select(self, wanted: _Wanted, progress: VolumeProgress) -> None:
+    async def _select(self, wanted: _Wanted) -> None:
         """Reserve the volume, or ask the provisioner for one for the node of the first pod."""
         claim, bind = wanted.claim, wanted.binds[0]
         try:
             written = _Written(claim, bind.node, wanted.volume, self._context.clock.monotonic())
-            progress.written[str(claim)] = written
+            self._written[str(claim)] = written
             if wanted.volume:
                 await self._reservations.reserve(wanted.volume, claim)
             else:
@@ -214,9 +243,9 @@ class VolumeBinder:
             f"PersistentVolumeClaim {claim}: its provisioner has created no volume for node {written.node}",
         )
 
-    async def release(self, progress: VolumeProgress) -> None:
+    async def release(self) -> None:
         """Remove the annotations and reservations that led to no bound claim. Bound claims keep theirs."""
-        for written in progress.written.values():
+        for written in self._written.values():
             try:
                 if written.volume:
                     await self._reservations.release(written.volume, written.claim)

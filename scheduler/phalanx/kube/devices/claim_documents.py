@@ -7,6 +7,7 @@ devices and the nodes.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from phalanx.kube.preparation import Unprepared
 from phalanx.model.supplies.devices.capacity import as_quantity
 from phalanx.model.supplies.devices.claims import AllocatedDevice, Allocation, ClaimGrant
 from phalanx.model.supplies.devices.extended_resources import ANNOTATION, name_prefix
@@ -19,7 +20,7 @@ FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 """Keeps an allocated claim from being deleted; the scheduler adds it before it writes the allocation."""
 
 
-class ClaimLost(Exception):
+class ClaimLost(Unprepared):
     """The claim can certainly not be used as decided. The text says which claim and why."""
 
 

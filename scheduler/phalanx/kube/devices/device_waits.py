@@ -8,18 +8,18 @@ claim; only an event that may end the wait leads to a look at the whole gang.
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
 
 from phalanx.clock import Clock
-from phalanx.kube.bind_jobs import GangJob
 from phalanx.kube.binding import BinderCallbacks
+from phalanx.kube.preparation import Unprepared
 from phalanx.limits import CLAIM_CHECK_PERIOD_S
 from phalanx.model.api.core import Pod
 from phalanx.model.api.kinds import kind_name
 from phalanx.model.api.meta import KubeObject
-from phalanx.model.decisions import Bind
+from phalanx.model.decisions import Bind, Placement
 from phalanx.model.events import ApiEvent, Applied, Deleted
 from phalanx.model.supplies.devices.api import ResourceClaim, ResourceSlice
 from phalanx.model.supplies.devices.claims import AwaitedClaim
@@ -34,34 +34,38 @@ _Subject = tuple[str, str, str]
 """Kind, namespace and name of an object; of a pool of devices: the kind of its slices, driver and pool."""
 
 
-class DevicesLate(Exception):
+class DevicesLate(Unprepared):
     """A binding condition was not true in time."""
 
 
-class _Wait(Struct):
-    gang: GangJob
-    users: dict[_Subject, Bind]
+class DeviceWait(Struct, eq=False):
+    """A placement that may wait for its devices."""
+
+    placement: Placement
+    resume: Callable[[], None]
+    """Called once for each time that the placement was held."""
+    log: Any
+    since: float | None = None
+    """When its devices were first found not to be ready (monotonic seconds)."""
+    users: dict[_Subject, Bind] = {}
     """Each claim of the gang with one of the pods that use it."""
-    missing: dict[_Subject, AwaitedClaim]
-    subjects: tuple[_Subject, ...]
+    missing: dict[_Subject, AwaitedClaim] = {}
+    subjects: tuple[_Subject, ...] = ()
     timer: asyncio.TimerHandle | None = None
     said: str = ""
 
 
 class DeviceWaits:
-    """Knows which gangs wait, and which events concern them."""
+    """Knows which placements wait, and which events concern them."""
 
-    def __init__(self, clock: Clock, callbacks: BinderCallbacks, resume: Callable[[GangJob], None]) -> None:
-        """`resume` is called once for each time that a gang was held."""
+    def __init__(self, clock: Clock, callbacks: BinderCallbacks) -> None:
         self._clock = clock
         self._callbacks = callbacks
-        self._resume = resume
-        self._waits: dict[int, _Wait] = {}
-        """By number of the gang."""
-        self._concerned: dict[_Subject, dict[int, None]] = {}
+        self._waits: dict[DeviceWait, None] = {}
+        self._concerned: dict[_Subject, dict[DeviceWait, None]] = {}
 
-    def hold(self, gang: GangJob, binds: Sequence[Bind]) -> bool:
-        """Whether devices of these pods are not ready; the gang is then resumed when that may have changed.
+    def hold(self, wait: DeviceWait, binds: Sequence[Bind]) -> bool:
+        """Whether devices of these pods are not ready; `wait` is then resumed when that may have changed.
 
         Raises DevicesLate.
         """
@@ -73,46 +77,55 @@ class DeviceWaits:
                 missing.setdefault(subject, each)
                 users[subject] = bind
         if not missing:
-            if gang.awaits_devices_since is not None:
-                gang.log.info("devices are ready")
-                self._callbacks.on_awaited(gang.placement, "")
+            if wait.since is not None:
+                wait.log.info("devices are ready")
+                self._callbacks.on_awaited(wait.placement, "")
             return False
         now = self._clock.monotonic()
-        if gang.awaits_devices_since is None:
-            gang.awaits_devices_since = now
-        left = gang.awaits_devices_since + DEVICE_BIND_TIMEOUT_S - now
+        if wait.since is None:
+            wait.since = now
+        left = wait.since + DEVICE_BIND_TIMEOUT_S - now
         if left <= 0:
             raise DevicesLate(f"{_first(missing)} after {DEVICE_BIND_TIMEOUT_S:.0f} seconds")
-        wait = _Wait(gang, users, missing, tuple(dict.fromkeys((*users, *_subjects(binds)))))
-        self._waits[gang.number] = wait
-        for subject in wait.subjects:
-            self._concerned.setdefault(subject, {})[gang.number] = None
+        self._begin(wait, users, missing, tuple(dict.fromkeys((*users, *_subjects(binds)))))
         # The loop and the clock may differ: too early is looked at again.
         later = max(left, CLAIM_CHECK_PERIOD_S)
-        wait.timer = asyncio.get_running_loop().call_later(later, self._go_on, gang.number)
+        wait.timer = asyncio.get_running_loop().call_later(later, self._go_on, wait)
         self._say(wait)
         return True
 
-    def end(self, gang: GangJob) -> None:
-        """The gang does not wait any more."""
-        wait = self._waits.pop(gang.number, None)
-        if wait is None:
+    def _begin(
+        self,
+        wait: DeviceWait,
+        users: dict[_Subject, Bind],
+        missing: dict[_Subject, AwaitedClaim],
+        subjects: tuple[_Subject, ...],
+    ) -> None:
+        wait.users, wait.missing, wait.subjects, wait.said = users, missing, subjects, ""
+        self._waits[wait] = None
+        for subject in subjects:
+            self._concerned.setdefault(subject, {})[wait] = None
+
+    def end(self, wait: DeviceWait) -> None:
+        """The placement does not wait any more."""
+        if wait not in self._waits:
             return
+        del self._waits[wait]
         if wait.timer is not None:
             wait.timer.cancel()
         for subject in wait.subjects:
-            gangs = self._concerned[subject]
-            del gangs[gang.number]
-            if not gangs:
+            concerned = self._concerned[subject]
+            del concerned[wait]
+            if not concerned:
                 del self._concerned[subject]
 
     def resume_all(self) -> None:
-        """Look at all gangs again."""
-        for number in tuple(self._waits):
-            self._go_on(number)
+        """Look at all placements again."""
+        for wait in tuple(self._waits):
+            self._go_on(wait)
 
     def notice(self, event: ApiEvent) -> None:
-        """Resume the gangs whose wait this event may end."""
+        """Resume the placements whose wait this event may end."""
         if not self._waits:
             return
         if isinstance(event, Applied):
@@ -138,8 +151,7 @@ class DeviceWaits:
 
     def _claim_changed(self, subject: _Subject, *, is_kept: bool) -> None:
         """`is_kept`: the claim has an allocation, and is not being deleted."""
-        for number in tuple(self._concerned.get(subject, ())):
-            wait = self._waits[number]
+        for wait in tuple(self._concerned.get(subject, ())):
             found = next(self._awaited(wait, subject), None)
             if found is not None and found.can_only_wait:
                 wait.missing[subject] = found
@@ -148,31 +160,30 @@ class DeviceWaits:
             if found is None:
                 wait.missing.pop(subject, None)
             if found is not None or not is_kept or not wait.missing:
-                self._go_on(number)
+                self._go_on(wait)
             else:
                 self._say(wait)
 
-    def _awaited(self, wait: _Wait, subject: _Subject) -> Iterator[AwaitedClaim]:
+    def _awaited(self, wait: DeviceWait, subject: _Subject) -> Iterator[AwaitedClaim]:
         for each in self._callbacks.awaited_claims(wait.users[subject]):
             if (each.namespace, each.name) == subject[1:]:
                 yield each
 
     def _resume_those(self, subject: _Subject) -> None:
-        for number in tuple(self._concerned.get(subject, ())):
-            self._go_on(number)
+        for wait in tuple(self._concerned.get(subject, ())):
+            self._go_on(wait)
 
-    def _go_on(self, number: int) -> None:
-        wait = self._waits.get(number)
-        if wait is not None:
-            self.end(wait.gang)
-            self._resume(wait.gang)
+    def _go_on(self, wait: DeviceWait) -> None:
+        if wait in self._waits:
+            self.end(wait)
+            wait.resume()
 
-    def _say(self, wait: _Wait) -> None:
+    def _say(self, wait: DeviceWait) -> None:
         why = _first(wait.missing)
         if why != wait.said:
             wait.said = why
-            wait.gang.log.info("waiting for devices", why=why, claims=len(wait.missing))
-            self._callbacks.on_awaited(wait.gang.placement, why)
+            wait.log.info("waiting for devices", why=why, claims=len(wait.missing))
+            self._callbacks.on_awaited(wait.placement, why)
 
 
 def _first(missing: dict[_Subject, AwaitedClaim]) -> str:
