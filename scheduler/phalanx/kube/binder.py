@@ -42,7 +42,7 @@ from phalanx.kube.errors import (
 from phalanx.kube.flow_control import Backoff, RateLimiter
 from phalanx.kube.placement_writer import PlacementWriter
 from phalanx.kube.preparation import Preparation, PreparerType, Progress, Unprepared
-from phalanx.kube.preparers import PREPARERS
+from phalanx.kube.preparers import preparers as known_preparers
 from phalanx.kube.writing import WriteContext
 from phalanx.limits import (
     BIND_ATTEMPTS_MAX,
@@ -79,9 +79,10 @@ class Binder:
         *,
         concurrency: int = WRITE_CONCURRENCY,
         per_second: float = WRITES_PER_SECOND,
-        preparers: Sequence[PreparerType] = PREPARERS,
+        preparers: Sequence[PreparerType] | None = None,
     ) -> None:
-        """`concurrency` bounds the binds in flight, `per_second` their rate."""
+        """`concurrency` bounds the binds in flight, `per_second` their rate. `preparers` None: all that are
+        installed."""
         self.idle = asyncio.Event()
         """Set while no bind is open."""
         self.none_due = asyncio.Event()
@@ -96,7 +97,10 @@ class Binder:
         self._concurrency = concurrency
         self._rate_limiter = RateLimiter(per_second=per_second, burst=WRITE_BURST, clock=context.clock)
         self._placements = PlacementWriter(context, callbacks, self._rate_limiter)
-        self._preparers = [new(context, callbacks, self._rate_limiter) for new in preparers]
+        self._preparers = [
+            new(context, callbacks, self._rate_limiter)
+            for new in (known_preparers() if preparers is None else preparers)
+        ]
         self._unbound: set[PodUid] = set()
         """Pods for which something is being given back."""
         self._queue: asyncio.PriorityQueue[tuple[int, int, int, Any]] = asyncio.PriorityQueue()
