@@ -11,7 +11,7 @@ its model leaves these rules out, and its solution is a proposal that `joint_ste
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from functools import partial
 from itertools import takewhile
 from typing import Final
@@ -308,10 +308,14 @@ class _JointAdmission:
         They use the same topology, and their shares of GPUs are compatible.
         """
         session = self._session
+        known: dict[Hashable, Placed | None] = {}
 
         def fits(demand: Demand) -> Placed | None:
-            answer = place(problems.build_problem(demand).problem, limits=GREEDY_ONLY)
-            return answer if isinstance(answer, Placed) else None
+            key = problems.key(demand)
+            if key not in known:
+                answer = place(problems.build_problem(demand).problem, limits=GREEDY_ONLY)
+                known[key] = answer if isinstance(answer, Placed) else None
+            return known[key]
 
         for rank in sorted({rank_of(demand.gang, session) for demand in waiting}):
             equals = (demand for demand in waiting if rank_of(demand.gang, session) == rank)
