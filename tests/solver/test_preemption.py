@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from phalanx.solver.preemption.engine import choose_victims
 from phalanx.solver.preemption.exact import ExactResult, cheapest
 from phalanx.solver.preemption.greedy import cheapest_first, most_for_the_cost
+from phalanx.solver.preemption.limit_bounds import allow_too_little
 from phalanx.solver.preemption.presolve import cost_bound, reduced_scope
 from phalanx.solver.preemption.problem import (
     EvictionLimit,
@@ -208,6 +209,29 @@ def test_greedy_victims_are_sufficient(problem: PreemptionProblem) -> None:
         for rule in (cheapest_first, most_for_the_cost):
             choice = rule(problem, scope)
             assert choice is None or _is_enough(problem, set(choice.units))
+
+
+@given(problems() | problems(demands=2))
+@holds(200)
+def test_limits_that_allow_too_little_exclude_every_choice(problem: PreemptionProblem) -> None:
+    if all(allow_too_little(problem, scope) for scope in scopes_of(problem)):
+        assert _cheapest(problem) is None
+
+
+@pytest.mark.parametrize(
+    ("most", "groups", "excludes"), [(3, (), True), (4, (), False), (0, (0, 1, 2), False)]
+)
+def test_limits_are_compared_with_what_must_be_freed(
+    most: int, groups: tuple[int, ...], excludes: bool
+) -> None:
+    """A pod of 8 needs 4 of a node with 4 free, or 8 of a full one."""
+    nodes = tuple(TargetNode((free,), max_pods=(1,)) for free in (4, 4, 0))
+    units = tuple(EvictionUnit(1, frees=((node, (amount,)),)) for node, amount in enumerate((4, 4, 8)))
+    limit = EvictionLimit((most,), tuple((unit, (units[unit].frees[0][1])) for unit in range(3)), groups)
+    problem = PreemptionProblem((PodDemand((8,), 1),), nodes, units, eviction_limits=(limit,))
+    assert allow_too_little(problem, whole(problem)) is excludes
+    two = replace(problem, demands=(PodDemand((8,), 3),))
+    assert allow_too_little(two, whole(two)) is (most + bool(groups) * 8 < 16)
 
 
 def test_one_victim_instead_of_ten() -> None:

@@ -8,6 +8,7 @@ from phalanx.limits import VICTIM_DETERMINISTIC_LIMIT
 from phalanx.solver.limits import SOLVE_EFFORT_MIN
 from phalanx.solver.preemption.capacity import CapacityTracker
 from phalanx.solver.preemption.greedy import greedy, most_for_the_cost
+from phalanx.solver.preemption.limit_bounds import allow_too_little
 from phalanx.solver.preemption.presolve import cost_bound
 from phalanx.solver.preemption.problem import PreemptionProblem, VictimResult, VictimSet, check
 from phalanx.solver.preemption.scopes import Scope, scopes_of
@@ -80,7 +81,9 @@ def _refined(
 
 
 def _could_fit(problem: PreemptionProblem, scope: Scope) -> bool:
-    """Whether each demand alone would fit if all units were evicted."""
+    """Whether each demand alone would fit if all units were evicted, and limits allow enough evictions."""
+    if allow_too_little(problem, scope):
+        return False
     capacity = CapacityTracker(problem, scope)
     capacity.evict(scope.frees)
     return not any(capacity.missing())
