@@ -205,7 +205,9 @@ class ForeignUsage:
         self._view = None
 
     def _held(self, pod: Pod | None) -> tuple[str, NodeName, Resources] | None:
-        if pod is None or pod.node is None or not pod.holds_node:
+        if pod is None or pod.node is None or pod.scheduler_name == self._scheduler_name:
+            return None
+        if not pod.holds_node:
             return None
         owner = foreign_owner(pod, self._scheduler_name)
         return (owner, pod.node, pod_usage(pod)) if owner is not None else None

@@ -41,7 +41,7 @@ from phalanx.kube.errors import (
 )
 from phalanx.kube.flow_control import Backoff, RateLimiter
 from phalanx.kube.placement_writer import PlacementWriter
-from phalanx.kube.preparation import Preparation, PreparerType, Progress, Unprepared
+from phalanx.kube.preparation import Preparation, Preparer, PreparerType, Progress, Unprepared
 from phalanx.kube.preparers import preparers as known_preparers
 from phalanx.kube.writing import WriteContext
 from phalanx.limits import (
@@ -61,6 +61,7 @@ from phalanx.model.decisions import GiveBack, Placement, bind_annotations
 from phalanx.model.events import ApiEvent
 from phalanx.model.named_parts import plain
 from phalanx.model.names import PodUid
+from phalanx.model.overridden_methods import overrides
 from phalanx.ports import OutcomeUnknown, RequestNotSent
 
 _log = structlog.get_logger(__name__)
@@ -101,6 +102,7 @@ class Binder:
             new(context, callbacks, self._rate_limiter)
             for new in (known_preparers() if preparers is None else preparers)
         ]
+        self._noticing = [each for each in self._preparers if overrides(type(each), "notice", Preparer)]
         self._unbound: set[PodUid] = set()
         """Pods for which something is being given back."""
         self._queue: asyncio.PriorityQueue[tuple[int, int, int, Any]] = asyncio.PriorityQueue()
@@ -151,7 +153,7 @@ class Binder:
 
     def notice(self, event: ApiEvent) -> None:
         """Look again at gangs that wait, if this event of the API concerns them."""
-        for preparer in self._preparers:
+        for preparer in self._noticing:
             preparer.notice(event)
 
     def is_open(self, pod: PodUid) -> bool:
