@@ -87,6 +87,27 @@ def test_bound_members_count_for_a_start() -> None:
     assert violations(history, WholeGangs) == []
 
 
+@pytest.mark.parametrize(("started", "expected"), [(["a_2"], ["S3"]), (["a_2", "a_3"], [])])
+def test_a_gang_that_runs_below_its_minimum_starts_all_that_exist(
+    started: list[str], expected: list[str]
+) -> None:
+    """Two of six members run, two others wait, and two do not exist."""
+
+    async def history(stage: Stage) -> None:
+        gang(stage, 4, min_member=2)
+        host = await stage.leader()
+        await host.receive()
+        host.decide(a_0="n1", a_1="n1")
+        for name in ("a-0", "a-1"):
+            await host.bind(name, "n1")
+        stage.change("g", "podgroups.scheduling.phalanx.dev", minMember=6)
+        await host.receive()
+        await stage.pass_time(4)
+        host.decide(**dict.fromkeys(started, "n1"))
+
+    assert violations(history, WholeGangs) == expected
+
+
 @pytest.mark.parametrize(("ago_s", "expected"), [(1, []), (4, ["S3"])])
 def test_a_bound_member_that_was_just_deleted_counts_for_a_start(ago_s: float, expected: list[str]) -> None:
     async def history(stage: Stage) -> None:

@@ -6,6 +6,7 @@ from phalanx_simulator.embedded.store import Object
 from phalanx_simulator.invariants.records import BindsAreRecorded
 
 from tests.sim_invariants.stage import Stage, violations
+from tests.sim_invariants.test_gangs import into
 
 COLLECTION = "/api/v1/namespaces/kube-system/configmaps"
 GROUPS = "podgroups.scheduling.phalanx.dev"
@@ -84,6 +85,19 @@ def test_members_that_have_left_are_not_counted() -> None:
         await bind_all(stage, "a", "b")
         stage.delete("a")
         await bind_all(stage, "c")
+
+    assert violations(history, BindsAreRecorded) == []
+
+
+def test_a_pod_that_was_moved_away_and_back_need_not_be_recorded() -> None:
+    async def history(stage: Stage) -> None:
+        stage.create(node("n1"), pod_group("g", min_member=1), of_group("a"), of_group("b"))
+        await stage.leader()
+        stage.status("g", GROUPS, record={"placed": [{"requests": {"cpu": "1"}, "bound": 1}]})
+        await bind_all(stage, "a")
+        for group in ("other", "g"):
+            stage.client.update(stage.key("a"), into(group))
+        await bind_all(stage, "b")
 
     assert violations(history, BindsAreRecorded) == []
 

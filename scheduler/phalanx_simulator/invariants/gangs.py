@@ -35,7 +35,8 @@ class WholeGangs(Check):
 
     Complete means minMember members, and the minimums of as many subgroups as must start together. If only
     some must start together, each later subgroup starts with its minimum too. If a PodGroup reserves, members
-    with a capacity hold count.
+    with a capacity hold count. A gang that runs with fewer members than its minimum, and has no losses any
+    more, starts all waiting members that exist.
 
     "For long" means PARTIAL_S and PARTIAL_SLACK_S. After a disturbance the limit is DISTURBANCE_S from its
     end: no process leads; the leader is frozen, partitioned, new, or has a faulty network; the breaker may be
@@ -61,6 +62,8 @@ class WholeGangs(Check):
         self._disturbed_at = 0.0
         self._leader = ""
         self._reported: set[GangKey] = set()
+        self._bound: set[str] = set()
+        """Pods that a process has bound."""
 
     def on_change(self, change: Change) -> None:
         """Note members that left the gang; a running cycle may have counted them."""
@@ -96,10 +99,18 @@ class WholeGangs(Check):
             needed, others = self._needed(first.gang, groups), len(there) + len({pod.uid for pod in ended})
             if any(group.reserves for group in groups):
                 others += _held_members(result, placement)
-            if len(planned) + others < needed:
+            runs = any(pod.uid in self._bound for pod in there)
+            starts_rest = runs and planned.issuperset(self._waiting(host, first.gang))
+            if len(planned) + others < needed and not starts_rest:
                 placed = f"{len(planned)} members placed and {others} bound"
                 self.violated(placement.group, f"{placed} of {needed} in cycle {placement.cycle} of {host}")
         self._check_subgroups(host, placement, groups, [pod.subgroup for pod in (*there, *gone)])
+
+    def _waiting(self, host: str, key: GangKey) -> set[str]:
+        """The members that waited for a node, as the cycle knew them."""
+        revision = self._received(host, "pods")
+        known = [self.truth.pod_at(pod.uid, revision) for pod in self.truth.members(key)]
+        return {pod.uid for pod in known if isinstance(pod, PodFact) and pod.is_waiting and not pod.is_gated}
 
     def _succeeded_before(self, member: PodFact) -> list[PodFact]:
         """Succeeded members of the same controller that are gone."""
@@ -181,6 +192,8 @@ class WholeGangs(Check):
     def on_call(self, call: Call) -> None:
         if call.is_bind and call.stage is Stage.SENT:
             self._check_planned(call)
+        if call.is_bind and call.stage is Stage.LANDED and call.succeeded:
+            self._bound.add(call.uid)
         if call.is_write and call.stage is Stage.ANSWERED and not call.answered_ok:
             self._note_disturbance(call)
 

@@ -20,6 +20,7 @@ class BindsAreRecorded(Check):
     """S30: a record counts at least as many members as processes have bound that hold their nodes.
 
     A PodGroup with a new UID begins a new record: members that were bound for the one before do not count.
+    Nor do pods that were moved to another gang, also when they are moved back.
     Gangs of a single pod have no record. Applications of YuniKorn are not checked: no object names them.
     """
 
@@ -42,6 +43,11 @@ class BindsAreRecorded(Check):
             self._in_status[data["metadata"]["uid"]] = _recorded(record) if is_there else 0
         elif key.resource == CONFIG_MAPS and key.name == _NAME:
             self._in_config_map = _stored(data.get("data") or {}) if is_there else {}
+        changed = self.truth.changed_pod
+        if changed is None or changed.before is None or changed.after is None:
+            return
+        if changed.before.gang != changed.after.gang:
+            self._bound.pop(changed.after.uid, None)
 
     def on_call(self, call: Call) -> None:
         if not call.is_bind:

@@ -18,6 +18,7 @@ from phalanx_simulator.invariants.bounds import (
 )
 from phalanx_simulator.invariants.calls import Call, Stage
 from phalanx_simulator.invariants.check import Check, CheckContext
+from phalanx_simulator.invariants.claim_facts import device_claims_of, found, volume_claims_of
 from phalanx_simulator.invariants.facts import VOLCANO_PREFIX, GangKey, PodFact
 from phalanx_simulator.invariants.history import History
 from phalanx_simulator.invariants.native_groups import (
@@ -38,9 +39,9 @@ class QueueUsageIsCorrect(Check):
     """S6: no bind exceeds a queue's limit, and at rest its status matches the usage.
 
     Usage includes devices of claims. The limit is the highest one since the sender's state at the decision,
-    since slow writes may delay the bind. Pods that have got another gang since then are not counted: they may
-    have come from another queue. Binds are ignored if a queue has got another parent since then. Limits of
-    flavors are not checked here.
+    since slow writes may delay the bind, and a pod with claims waits for volumes and devices. Pods that have
+    got another gang since then are not counted: they may have come from another queue. Binds are ignored if a
+    queue has got another parent since then. Limits of flavors are not checked here.
     """
 
     name = "S6"
@@ -76,7 +77,8 @@ class QueueUsageIsCorrect(Check):
         if pod is None or not pod.charged:
             return
         decided_at, revision, pods = self._decided_with.get((call.host, call.uid), (-inf, 0, 0))
-        if self.now - decided_at > SLOW_WRITES_S:
+        may_wait = decided_at > -inf and self._has_claims(call.key)
+        if self.now - decided_at > SLOW_WRITES_S and not may_wait:
             revision, pods = (
                 self.truth.known_to_sender(call, kind, before_s=DECIDED_S) for kind in (QUEUES, PODS)
             )
@@ -88,6 +90,11 @@ class QueueUsageIsCorrect(Check):
                 amounts_of((spec or {}).get("limit") or {}) for spec in self._specs[queue].since(revision)
             ]
             self._check_limit(pod, queue, limits, pods)
+
+    def _has_claims(self, pod: Key) -> bool:
+        """L14 and S28 limit how long its bind may wait for them."""
+        data = found(self.context.store, pod) or {}
+        return any((*volume_claims_of(data), *device_claims_of(data)))
 
     def _check_limit(self, pod: PodFact, queue: str, limits: Sequence[Resources], revision: int) -> None:
         """`revision`: of the pods that the sender knew."""
