@@ -100,6 +100,7 @@ KEPT: Final[Mapping[str, int]] = {
     "._children": _LABELS,
     ".events._series": EVENT_SERIES_MAX,
     "._records._decided": _RECORDS,
+    "._gangs.records._records": _RECORDS,
     "._memory.seen_members": _RECORDS,
     "._memory.avoided": AVOIDED_GANGS_MAX * AVOIDED_NODES_MAX,
     "._status._requested": STATUS_SENT_KEPT,
