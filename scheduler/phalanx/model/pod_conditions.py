@@ -7,13 +7,13 @@ only verdicts that a new node can change say it. docs/autoscalers.md has the sam
 from enum import Enum
 from typing import Final
 
-from phalanx.model.reasons import Reason
+from phalanx.model.reasons import UNSCHEDULABLE, Reason
 
 
 class NewNodes(Enum):
     """What new nodes mean for a gang that waits, and what the condition of its pods says."""
 
-    HELP = "Unschedulable"
+    HELP = UNSCHEDULABLE
     DO_NOT_HELP = "the reason of the verdict"
     NOT_KNOWN = "as before"
 

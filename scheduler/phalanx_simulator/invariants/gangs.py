@@ -1,7 +1,7 @@
 """S3, S5, S10, S21: gangs are placed whole, in their required domains, with their own members."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from phalanx.model.decisions import Bind, CycleResult, Placement
 from phalanx.model.gangs import Gang, SubgroupSpec, ancestor_chains
@@ -99,12 +99,18 @@ class WholeGangs(Check):
             needed, others = self._needed(first.gang, groups), len(there) + len({pod.uid for pod in ended})
             if any(group.reserves for group in groups):
                 others += _held_members(result, placement)
-            runs = any(pod.uid in self._bound for pod in there)
-            starts_rest = runs and planned.issuperset(self._waiting(host, first.gang))
-            if len(planned) + others < needed and not starts_rest:
+            is_short = len(planned) + others < needed
+            if is_short and not self._starts_rest(host, first.gang, there, planned):
                 placed = f"{len(planned)} members placed and {others} bound"
                 self.violated(placement.group, f"{placed} of {needed} in cycle {placement.cycle} of {host}")
         self._check_subgroups(host, placement, groups, [pod.subgroup for pod in (*there, *gone)])
+
+    def _starts_rest(
+        self, host: str, key: GangKey, there: Collection[PodFact], planned: Collection[str]
+    ) -> bool:
+        """Whether a part of the gang runs and all members that waited are placed beside it."""
+        runs = any(pod.uid in self._bound for pod in there)
+        return runs and set(planned).issuperset(self._waiting(host, key))
 
     def _waiting(self, host: str, key: GangKey) -> set[str]:
         """The members that waited for a node, as the cycle knew them."""

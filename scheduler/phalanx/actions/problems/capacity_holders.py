@@ -142,8 +142,10 @@ def _holder(
 
 def _foreign_pods(owner: str, session: Session) -> tuple[Pod, ...]:
     index = session.affinity_index
-    placed = session.snapshot.foreign_pods.get(owner, ()) if index is not None else ()
-    return tuple([pod for each in placed for pod in index.pods_of(each)]) if index is not None else ()
+    if index is None:
+        return ()
+    placed = session.snapshot.foreign_pods.get(owner, ())
+    return tuple([pod for each in placed for pod in index.pods_of(each)])
 
 
 def _concerned(holding: Sequence[AssignedPod]) -> tuple[Pod, ...]:

@@ -253,8 +253,7 @@ class DeviceTables(SupplyTables):
             return
         pod, grants = bind.pod, bind.grants
         self.forget(pod, log)
-        if grants:
-            self._grants[pod] = grants
+        self._grants[pod] = grants
         for each in grants:
             if each.extended_claim is not None:
                 self._make(pod, each, log)

@@ -103,17 +103,9 @@ class AffinityIndex:
 
     def as_pod(self, expected: ExpectedPod) -> Pod:
         """A pod with the affinity state of one that does not exist yet."""
-        pod = Pod(
-            uid=PodUid(""),
-            namespace=expected.namespace,
-            name="",
-            shape=PodShape(key=ShapeKey(""), requests=NONE, anti_affinity=expected.anti_affinity),
-            scheduler_name="",
-            created=0,
-            labels=PodLabels(expected.labels),
-            per_pod_labels=PodLabels(expected.per_pod_labels),
-        )
-        return replace(pod, shape=replace(pod.shape, affinity_state=self._states.state_of(pod)))
+        shape = PodShape(key=ShapeKey(""), requests=NONE, anti_affinity=expected.anti_affinity)
+        pod = _nameless_pod(expected.namespace, expected.labels, shape)
+        return self._with_state(replace(pod, per_pod_labels=PodLabels(expected.per_pod_labels)))
 
     def pods_of(self, placed: PlacedPods) -> list[Pod]:
         """These pods with their affinity states; none if no term concerns them."""
@@ -123,22 +115,14 @@ class AffinityIndex:
             anti_affinity=placed.anti_affinity,
             preferred_pod_terms=placed.preferred,
         )
-        pod = Pod(
-            uid=PodUid(""),
-            namespace=placed.namespace,
-            name="",
-            shape=shape,
-            scheduler_name="",
-            created=0,
-            phase=PodPhase.RUNNING,
-            deleting=placed.is_terminating,
-            labels=PodLabels(placed.labels),
-        )
-        state = self._states.state_of(pod)
-        if state is None:
+        pod = self._with_state(_nameless_pod(placed.namespace, placed.labels, shape))
+        if pod.shape.affinity_state is None:
             return []
-        pod = replace(pod, shape=replace(shape, affinity_state=state))
+        pod = replace(pod, phase=PodPhase.RUNNING, deleting=placed.is_terminating)
         return [replace(pod, node=node) for node, count in placed.nodes.items() for _ in range(count)]
+
+    def _with_state(self, pod: Pod) -> Pod:
+        return replace(pod, shape=replace(pod.shape, affinity_state=self._states.state_of(pod)))
 
     def version(self, state: AffinityState) -> tuple[int, ...]:
         """Equal while no pod was added or removed that changes the nodes for these pods, or their costs.
@@ -262,6 +246,19 @@ def label_value(labels: Mapping[str, str], key: str) -> str:
 def quoted_value(value: str) -> str:
     """A value as placement problems write it: an empty one is quoted, since no label value has quotes."""
     return value or _EMPTY
+
+
+def _nameless_pod(namespace: str, labels: tuple[tuple[str, str], ...], shape: PodShape) -> Pod:
+    """A pod that stands for all with these labels and this shape."""
+    return Pod(
+        uid=PodUid(""),
+        namespace=namespace,
+        name="",
+        shape=shape,
+        scheduler_name="",
+        created=0,
+        labels=PodLabels(labels),
+    )
 
 
 def _positive(counts: Counts) -> list[str]:
