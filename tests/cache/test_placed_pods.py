@@ -275,3 +275,27 @@ def test_anti_affinity_applies_in_both_directions(
         found,
         found,
     ]
+
+
+NOTHING_MORE = (False, False)
+CAPACITY = (True, False)
+CLUSTER = (True, True)
+
+
+@pytest.mark.parametrize(
+    ("rules", "tainted", "gone"),
+    [
+        ({}, NOTHING_MORE, NOTHING_MORE),
+        (affinity("podAffinity", TERM), NOTHING_MORE, NOTHING_MORE),
+        (affinity("podAntiAffinity", TERM), NOTHING_MORE, CAPACITY),
+        ({"topologySpreadConstraints": [SPREAD]}, CLUSTER, CLUSTER),
+    ],
+)
+def test_a_node_that_does_not_count_any_more_may_let_pods_with_rules_fit(
+    rules: dict[str, Any], tainted: tuple[bool, bool], gone: tuple[bool, bool]
+) -> None:
+    cache = cache_with(pod("w", uid="w", **rules))
+    changes = apply(cache, node("m", spec={"taints": [{"key": "k", "effect": "NoSchedule"}]}))
+    assert (changes.capacity_grew, changes.cluster_changed) == tainted
+    changes = cache.apply(Deleted("Node", "", "m"))
+    assert (changes.capacity_grew, changes.cluster_changed) == gone

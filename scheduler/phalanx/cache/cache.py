@@ -89,7 +89,12 @@ class Cache:
         self._pod_annotations = tuple(sorted(set(pod_annotations)))
         self._node_annotations = tuple(sorted(set(node_annotations)))
         pods: dict[PodUid, Pod] = {}
-        self._nodes = NodeTable(self._node_annotations, with_images=with_images, state_taints=state_taints)
+        self._nodes = NodeTable(
+            self._node_annotations,
+            with_images=with_images,
+            state_taints=state_taints,
+            changed=self._node_changed,
+        )
         self._gangs = GangTable(scheduler_name=scheduler_name, pod=pods.get, kinds=workload_kinds)
         self._foreign = ForeignUsage(scheduler_name=scheduler_name)
         believed = None if nominating_schedulers is None else frozenset(nominating_schedulers)
@@ -240,6 +245,9 @@ class Cache:
         self._gangs.replace(old, new, log)
         for supply in self._supplies_with["gang_changed"]:
             supply.gang_changed(old, new, log)
+
+    def _node_changed(self, old: Node | None, new: Node | None, log: ChangeLog) -> None:
+        self._placed_pods.node_changed(old, new, log)
 
     def _claims_changed(self, uid: PodUid, log: ChangeLog) -> None:
         self._pods.claims_changed(uid, log)

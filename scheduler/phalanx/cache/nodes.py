@@ -5,7 +5,7 @@ not the node is known.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from msgspec import structs
@@ -37,7 +37,10 @@ class NodeTable:
         *,
         with_images: bool = False,
         state_taints: tuple[str, ...] = (),
+        changed: Callable[[Node | None, Node | None, ChangeLog], None],
     ) -> None:
+        """`changed` is told of each node that comes, changes or goes."""
+        self._tell_changed = changed
         self._annotation_keys = annotation_keys
         self._with_images = with_images
         self._state_taints = state_taints
@@ -116,6 +119,7 @@ class NodeTable:
             log.mark_may_unblock()
         if new is not None and (old is None or not _only_took_away(old, new)):
             log.mark_cluster_changed()
+        self._tell_changed(old, new, log)
 
     def _zones_changed(
         self, key: Key, old: NumaReport | None, new: NumaReport | None, log: ChangeLog

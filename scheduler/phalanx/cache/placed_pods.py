@@ -14,6 +14,7 @@ from phalanx.cache.namespace_terms import has_terms
 from phalanx.cache.usage import foreign_owner
 from phalanx.model.conversion.selectors import keys_of
 from phalanx.model.names import NodeName
+from phalanx.model.nodes import Node
 from phalanx.model.pods import AffinityTerm, AffinityTerms, Pod, PodShape, WeightedPodTerm
 from phalanx.model.selectors import affinity_term_matches, required_label_pairs
 from phalanx.model.snapshot import PlacedPods
@@ -203,6 +204,18 @@ class PlacedPodIndex:
         for table, before, _ in changed:
             for terms in before:
                 self._remove(table, terms)
+
+    def node_changed(self, old: Node | None, new: Node | None, log: ChangeLog) -> None:
+        """A node was added, changed or removed.
+
+        A node that is gone counts no more, with its pods. Spread constraints may leave out nodes with taints.
+        """
+        is_gone = new is None
+        are_tainted = old is not None and new is not None and old.taints != new.taints
+        if self._spread and (is_gone or are_tainted):
+            log.mark_cluster_changed()
+        elif self._apart and is_gone:
+            log.mark_capacity_grew()
 
     def view(self) -> View:
         """All terms, and the placed pods if there are any terms. It is the same view until something
