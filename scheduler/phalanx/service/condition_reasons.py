@@ -5,7 +5,6 @@ has stood for some seconds: capacity that is about to become free must not buy n
 if their PodGroup asks for that.
 """
 
-from collections.abc import Callable
 from typing import Final
 
 from phalanx.clock import Clock
@@ -14,6 +13,7 @@ from phalanx.model.names import GangId
 from phalanx.model.pod_conditions import NewNodes, effect_of_new_nodes
 from phalanx.model.pods import Pod
 from phalanx.model.reasons import UNSCHEDULABLE, Verdict
+from phalanx.service.later_reports import Plan
 
 UNSCHEDULABLE_AFTER_S: Final = 10.0
 """Seconds for which new nodes must help before pods say so: capacity often becomes free in this time."""
@@ -22,28 +22,20 @@ UNSCHEDULABLE_AFTER_S: Final = 10.0
 class ConditionReasons:
     """Since when new nodes help each waiting gang."""
 
-    def __init__(
-        self, clock: Clock, report_later: Callable[[float, GangId], None], *, is_compatible: bool
-    ) -> None:
-        """`report_later(seconds, gang)` reports this gang again. `is_compatible`: always `Unschedulable`."""
+    def __init__(self, clock: Clock, plan: Plan, *, is_compatible: bool) -> None:
+        """`plan`: see `LaterReports`. `is_compatible`: always `Unschedulable`."""
         self._clock = clock
-        self._report_later = report_later
+        self._plan = plan
         self.is_compatible = is_compatible
         self._since: dict[GangId, float] = {}
         """Monotonic seconds; for gangs whose pods said it before this scheduler, long ago."""
-        self._planned: set[GangId] = set()
 
     @property
     def gangs(self) -> frozenset[GangId]:
-        return frozenset(self._since) | self._planned
+        return frozenset(self._since)
 
     def forget(self, gang: GangId) -> None:
         self._since.pop(gang, None)
-        self._planned.discard(gang)
-
-    def report_due(self, gang: GangId) -> None:
-        """Note that a planned report takes place now; the clock of the timer may be ahead of ours."""
-        self._planned.discard(gang)
 
     def of(self, gang: Gang, verdict: Verdict) -> str:
         """The reason for all waiting members; the gang is reported again when it may change by itself."""
@@ -56,16 +48,10 @@ class ConditionReasons:
             return verdict.reason.value
         if effect is NewNodes.NOT_KNOWN and gang.id not in self._since:
             return verdict.reason.value
-        left = (
-            self._since.setdefault(gang.id, self._began(gang))
-            + UNSCHEDULABLE_AFTER_S
-            - self._clock.monotonic()
-        )
-        if left <= 0:
+        due = self._since.setdefault(gang.id, self._began(gang)) + UNSCHEDULABLE_AFTER_S
+        if due <= self._clock.monotonic():
             return UNSCHEDULABLE
-        if gang.id not in self._planned:
-            self._planned.add(gang.id)
-            self._report_later(left, gang.id)
+        self._plan(gang.id, due)
         return verdict.reason.value
 
     def _began(self, gang: Gang) -> float:

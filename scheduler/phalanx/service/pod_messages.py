@@ -5,7 +5,6 @@ The figures in a verdict change with every pod that starts or ends elsewhere. A 
 not cost two thousand writes each time; its PodGroup always shows the latest message.
 """
 
-from collections.abc import Callable
 from typing import Final
 
 from msgspec import Struct
@@ -15,6 +14,7 @@ from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId, PodUid
 from phalanx.model.pods import Pod
 from phalanx.model.reasons import Reason, Verdict
+from phalanx.service.later_reports import Plan
 
 POD_MESSAGE_REPEAT_S: Final = 60.0
 """Seconds before new figures of an unchanged reason are written to a waiting pod; its PodGroup has them."""
@@ -33,12 +33,11 @@ class _Message(Struct, frozen=True):
 class PodMessages:
     """The last message of each waiting pod, by gang."""
 
-    def __init__(self, clock: Clock, report_later: Callable[[float, GangId], None]) -> None:
-        """`report_later(seconds, gang)` reports this gang again after so many seconds."""
+    def __init__(self, clock: Clock, plan: Plan) -> None:
+        """`plan`: see `LaterReports`."""
         self._clock = clock
-        self._report_later = report_later
+        self._plan = plan
         self._messages: dict[GangId, dict[PodUid, _Message]] = {}
-        self._report_planned_until: dict[GangId, float] = {}
 
     @property
     def gangs(self) -> frozenset[GangId]:
@@ -46,11 +45,6 @@ class PodMessages:
 
     def forget(self, gang: GangId) -> None:
         self._messages.pop(gang, None)
-        self._report_planned_until.pop(gang, None)
-
-    def report_due(self, gang: GangId) -> None:
-        """Note that a planned report takes place now; the clock of the timer may be ahead of ours."""
-        self._report_planned_until.pop(gang, None)
 
     def write_lost(self, pod: PodUid) -> None:
         """Write the message of a pod again, with the same delay as new figures."""
@@ -58,7 +52,7 @@ class PodMessages:
             if pod in messages:
                 now = self._clock.monotonic()
                 messages[pod] = _Message(messages[pod].reason, messages[pod].condition, "", now)
-                self._plan_report(gang, [now])
+                self._plan(gang, now + POD_MESSAGE_REPEAT_S)
                 return
 
     def pods_to_update(self, gang: Gang, verdict: Verdict, text: str, condition: str) -> list[Pod]:
@@ -69,15 +63,10 @@ class PodMessages:
         waiting = [pod for pod in gang.members if pod.is_waiting and not pod.gated]
         kept = {pod.uid: before[pod.uid] for pod in waiting if _may_stay(before.get(pod.uid), new)}
         self._messages[gang.id] = {pod.uid: kept.get(pod.uid, new) for pod in waiting}
-        self._plan_report(gang.id, [message.at for message in kept.values() if message.text != text])
+        outdated_since = [message.at for message in kept.values() if message.text != text]
+        if outdated_since:
+            self._plan(gang.id, min(outdated_since) + POD_MESSAGE_REPEAT_S)
         return [pod for pod in waiting if pod.uid not in kept]
-
-    def _plan_report(self, gang: GangId, outdated_since: list[float]) -> None:
-        """Plan one report for the time at which the oldest outdated message may be replaced."""
-        now = self._clock.monotonic()
-        if outdated_since and self._report_planned_until.get(gang, now) <= now:
-            due = self._report_planned_until[gang] = min(outdated_since) + POD_MESSAGE_REPEAT_S
-            self._report_later(due - now, gang)
 
 
 def _may_stay(message: _Message | None, new: _Message) -> bool:

@@ -40,6 +40,7 @@ from phalanx.service import partial_admission, pod_group_status, queue_status
 from phalanx.service.cluster_state import ClusterState
 from phalanx.service.condition_reasons import ConditionReasons
 from phalanx.service.gang_records import GangRecords
+from phalanx.service.later_reports import LaterReports
 from phalanx.service.pod_group_status import GangReport
 from phalanx.service.pod_messages import PodMessages
 from phalanx.service.tenant_names import TenantNames
@@ -139,10 +140,11 @@ class Reporter:
         self._awaited = _AwaitedDevices()
         self._queues: Mapping[str, QueueReport] = {}
         self._queues_planned = False
-        self._pod_messages = PodMessages(context.clock, self._report_later)
-        self._waiting_events = WaitingEvents(context.clock, self._report_later)
+        self._later = LaterReports(context.clock, state.mark_changed)
+        self._pod_messages = PodMessages(context.clock, self._later.plan)
+        self._waiting_events = WaitingEvents(context.clock, self._later.plan)
         self._condition_reasons = ConditionReasons(
-            context.clock, self._report_later, is_compatible=has_compatible_conditions
+            context.clock, self._later.plan, is_compatible=has_compatible_conditions
         )
         self._status_writer = BackgroundWriter(
             context,
@@ -309,15 +311,6 @@ class Reporter:
     def _report_soon(self, gang: GangId) -> None:
         asyncio.get_running_loop().call_later(_STATUS_RETRY_S, self._state.mark_changed, gang)
 
-    def _report_later(self, seconds: float, gang: GangId) -> None:
-        asyncio.get_running_loop().call_later(seconds, self._report_again, gang)
-
-    def _report_again(self, gang: GangId) -> None:
-        self._pod_messages.report_due(gang)
-        self._waiting_events.report_due(gang)
-        self._condition_reasons.report_due(gang)
-        self._state.mark_changed(gang)
-
     def _changed_report(self, gang: GangId, **changes: object) -> GangReport:
         return msgspec.structs.replace(self._reports.get(gang, _NO_REPORT), **changes)
 
@@ -343,6 +336,7 @@ class Reporter:
             if gang is None:
                 report = self._reports.pop(gang_id, _NO_REPORT)
                 self._forget_verdict(gang_id)
+                self._later.forget(gang_id)
                 self._pod_messages.forget(gang_id)
                 self._waiting_events.forget(gang_id)
                 self._condition_reasons.forget(gang_id)

@@ -4,7 +4,6 @@ Verdicts change with every batch of pods that a controller creates, and with eve
 of a thousand pods must not cost thousands of events each time; the conditions of its pods have the message.
 """
 
-from collections.abc import Callable
 from typing import Final
 
 from msgspec import Struct
@@ -14,6 +13,7 @@ from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId, PodUid
 from phalanx.model.pods import Pod
 from phalanx.model.reasons import Reason, Verdict
+from phalanx.service.later_reports import Plan
 
 MEMBERS_AWAITED_S: Final = 5.0
 """Seconds in which a controller may create members before anybody is informed that some are missing."""
@@ -36,17 +36,15 @@ class _Standing(Struct):
     """Monotonic seconds."""
     has_event: bool = False
     told: set[PodUid] = set()
-    planned_at: float = 0.0
-    """When the gang is reported again; in the past if that is not planned."""
 
 
 class WaitingEvents:
     """The reasons for which gangs wait, by gang."""
 
-    def __init__(self, clock: Clock, report_later: Callable[[float, GangId], None]) -> None:
-        """`report_later(seconds, gang)` reports this gang again after so many seconds."""
+    def __init__(self, clock: Clock, plan: Plan) -> None:
+        """`plan`: see `LaterReports`."""
         self._clock = clock
-        self._report_later = report_later
+        self._plan = plan
         self._standing: dict[GangId, _Standing] = {}
 
     @property
@@ -55,11 +53,6 @@ class WaitingEvents:
 
     def forget(self, gang: GangId) -> None:
         self._standing.pop(gang, None)
-
-    def report_due(self, gang: GangId) -> None:
-        """Note that a planned report takes place now; the clock of the timer may be ahead of ours."""
-        if gang in self._standing:
-            self._standing[gang].planned_at = 0.0
 
     def is_settled(self, verdict: Verdict) -> bool:
         """Whether the verdict may be reported now; else the gang is reported again when it may."""
@@ -94,11 +87,8 @@ class WaitingEvents:
         self._standing[verdict.gang].told.add(pod.uid)
 
     def _has_passed(self, gang: GangId, standing: _Standing, delay: float) -> bool:
-        now = self._clock.monotonic()
         due = standing.since + delay
-        if now >= due:
+        if due <= self._clock.monotonic():
             return True
-        if not now < standing.planned_at <= due:
-            standing.planned_at = due
-            self._report_later(due - now, gang)
+        self._plan(gang, due)
         return False
