@@ -25,7 +25,7 @@ from phalanx.model.api.pod_groups import PodGroup, PodGroupStatus
 from phalanx.model.api.queues import Queue, QueueStatus
 from phalanx.model.conversion.conditions import PASSING_CONDITIONS, merge_conditions
 from phalanx.model.dialects.dialect import Dialect, StatusWrite
-from phalanx.model.names import PodUid
+from phalanx.model.names import NodeName, PodUid
 from phalanx.model.pods import Pod, Scheduled
 
 _STATUS_ECHO_S: Final = 30.0
@@ -79,20 +79,23 @@ class StatusWriter:
         self._requested: dict[str, _Request] = {}
         self._bases: dict[str, _Base] = {}
 
-    def pod_waits(self, pod: Pod, *, reason: str, message: str) -> None:
-        """Set PodScheduled=False, unless the pod has this condition already."""
+    def pod_waits(self, pod: Pod, *, reason: str, message: str, node: NodeName | None = None) -> None:
+        """Set PodScheduled=False and the nominated node, unless the pod has both already."""
         wanted = Scheduled("False", reason, message_text(message, CONDITION_MESSAGE_MAX_BYTES))
-        if pod.scheduled == wanted:
+        if (pod.scheduled, pod.nominated) == (wanted, node):
             self._drop(pod.uid)
             return
         condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": wanted.message}
-        without_time = _encode(condition)
+        without_time = _encode((condition, node))
         if pod.scheduled is None or pod.scheduled.status != "False":
             condition["lastTransitionTime"] = format_time(self._clock.now_ms())
         if not self._is_new(pod.uid, without_time):
             return
         path = KINDS["Pod"].path(namespace=pod.namespace, name=pod.name, subresource="status")
-        body = _encode({"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}})
+        status: dict[str, Any] = {"conditions": [condition]}
+        if pod.nominated != node:
+            status["nominatedNodeName"] = node
+        body = _encode({"metadata": {"uid": pod.uid}, "status": status})
 
         self._put_strategic(pod.uid, path, body)
 

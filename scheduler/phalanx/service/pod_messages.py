@@ -1,23 +1,28 @@
-"""Which waiting pods get a new condition, and when: a new reason and its first advice at once, new figures at
-most periodically.
+"""Which waiting pods get a new condition, and when: a new reason, its first advice and another nominated node
+at once, new figures at most periodically.
 
 The figures in a verdict change with every pod that starts or ends elsewhere. A gang of a thousand pods must
 not cost two thousand writes each time; its PodGroup always shows the latest message.
 """
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from phalanx.clock import Clock
 from phalanx.model.gangs import Gang
-from phalanx.model.names import GangId, PodUid
+from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.pods import Pod
 from phalanx.model.reasons import Reason, Verdict
 from phalanx.service.later_reports import Plan
 
 POD_MESSAGE_REPEAT_S: Final = 60.0
 """Seconds before new figures of an unchanged reason are written to a waiting pod; its PodGroup has them."""
+
+NO_NODES: Final[Mapping[PodUid, NodeName]] = MappingProxyType({})
 
 
 class _Message(Struct, frozen=True):
@@ -28,6 +33,8 @@ class _Message(Struct, frozen=True):
     at: float
     """Monotonic seconds."""
     lacks_advice: bool = False
+    node: NodeName | None = None
+    """The node on which capacity is being freed for the pod."""
 
 
 class PodMessages:
@@ -55,22 +62,38 @@ class PodMessages:
                 self._plan(gang, now + POD_MESSAGE_REPEAT_S)
                 return
 
-    def pods_to_update(self, gang: Gang, verdict: Verdict, text: str, condition: str) -> list[Pod]:
-        """Return the pods that get this reason and message now; they count as updated."""
-        now = self._clock.monotonic()
-        new = _Message(verdict.reason, condition, text, now, verdict.lacks_advice)
+    def pods_to_update(
+        self,
+        gang: Gang,
+        verdict: Verdict,
+        text: str,
+        condition: str,
+        nodes: Mapping[PodUid, NodeName] = NO_NODES,
+    ) -> list[Pod]:
+        """Return the pods that get this reason and message now; they count as updated.
+
+        `nodes`: those on which capacity is being freed for pods.
+        """
         before = self._messages.get(gang.id, {})
+        message = _Message(verdict.reason, condition, text, self._clock.monotonic(), verdict.lacks_advice)
         waiting = [pod for pod in gang.members if pod.is_waiting and not pod.gated]
-        kept = {pod.uid: before[pod.uid] for pod in waiting if _may_stay(before.get(pod.uid), new)}
-        self._messages[gang.id] = {pod.uid: kept.get(pod.uid, new) for pod in waiting}
+        new = {pod.uid: _on_node(message, nodes.get(pod.uid)) for pod in waiting}
+        kept = {uid: before[uid] for uid, each in new.items() if _may_stay(before.get(uid), each)}
+        self._messages[gang.id] = {**new, **kept}
         outdated_since = [message.at for message in kept.values() if message.text != text]
         if outdated_since:
             self._plan(gang.id, min(outdated_since) + POD_MESSAGE_REPEAT_S)
         return [pod for pod in waiting if pod.uid not in kept]
 
 
+def _on_node(message: _Message, node: NodeName | None) -> _Message:
+    return replace(message, node=node) if node is not None else message
+
+
 def _may_stay(message: _Message | None, new: _Message) -> bool:
-    if message is None or (message.reason, message.condition) != (new.reason, new.condition):
+    if message is None or message.node != new.node:
+        return False
+    if (message.reason, message.condition) != (new.reason, new.condition):
         return False
     if message.lacks_advice and not new.lacks_advice:
         return False

@@ -32,8 +32,8 @@ from phalanx.model.dialects.known import DIALECTS
 from phalanx.model.dialects.native import NATIVE
 from phalanx.model.dialects.volcano import VOLCANO, wanted_without_pods
 from phalanx.model.gangs import Gang, GangKind
-from phalanx.model.memory import LetIn
-from phalanx.model.names import API_GROUP, GangId, PodUid, QueueName
+from phalanx.model.memory import LetIn, Nomination
+from phalanx.model.names import API_GROUP, GangId, NodeName, PodUid, QueueName
 from phalanx.model.reasons import Category, Reason, Verdict
 from phalanx.model.workloads.job import JOB
 from phalanx.service import partial_admission, pod_group_status, queue_status
@@ -136,6 +136,8 @@ class Reporter:
         self._reports: dict[GangId, GangReport] = {}
         self._verdicts: tuple[Verdict, ...] = ()
         self._late: Mapping[GangId, LetIn] = {}
+        self._nominated: Mapping[GangId, Mapping[PodUid, NodeName]] = {}
+        """The nodes on which capacity is being freed for pods."""
         self._taken: dict[GangId, _Taken] = {}
         self._awaited = _AwaitedDevices()
         self._queues: Mapping[str, QueueReport] = {}
@@ -202,6 +204,7 @@ class Reporter:
         self._take_evictions(result.evictions)
         self._take_verdicts(result.verdicts)
         self._take_late_gangs(result.memory.let_in)
+        self._take_nominations(result.memory.nominations)
         self._queues = result.queues
         self._report_queues()
 
@@ -230,6 +233,19 @@ class Reporter:
             if report.late != late.get(gang):
                 self._set_report(gang, msgspec.structs.replace(report, late=late.get(gang)))
         self._late = late
+
+    def _take_nominations(self, nominations: Mapping[GangId, Nomination]) -> None:
+        before, self._nominated = (
+            self._nominated,
+            {
+                gang: {pod: node for node, pods in each.members.items() for pod in pods}
+                for gang, each in nominations.items()
+                if each.usage
+            },
+        )
+        for gang in {**before, **self._nominated}:
+            if before.get(gang) != self._nominated.get(gang):
+                self._state.mark_changed(gang)
 
     def _report_queues(self) -> None:
         self._queues_planned = False
@@ -434,9 +450,10 @@ class Reporter:
             return
         message = ". ".join(filter(None, (f"{verdict.reason.value}: {verdict.message}", verdict.next_step)))
         reason = self._condition_reasons.of(gang, verdict)
-        for pod in self._pod_messages.pods_to_update(gang, verdict, message, reason):
+        nodes = self._nominated.get(gang.id, {})
+        for pod in self._pod_messages.pods_to_update(gang, verdict, message, reason, nodes):
             if not is_awaited(pod.uid):
-                self._status.pod_waits(pod, reason=reason, message=message)
+                self._status.pod_waits(pod, reason=reason, message=message, node=nodes.get(pod.uid))
         if self._waiting_events.is_new(verdict):
             self._tell_gang(gang, verdict, message)
         for pod in self._waiting_events.pods_to_tell(gang, verdict):
