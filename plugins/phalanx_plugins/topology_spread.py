@@ -24,16 +24,16 @@ from msgspec import Meta, Struct
 from phalanx.framework.nodes.affinity import AffinityIndex, quoted_value
 from phalanx.framework.nodes.spread import (
     Domains,
-    Scope,
     SpreadDomains,
+    counted_nodes,
     counts_by_domain,
     may_use,
-    scope_of,
     spread_keys,
 )
 from phalanx.framework.plugin import NodeCost, NodeFilter, Plugin
 from phalanx.framework.pod_view import PodView
 from phalanx.framework.view import SessionView
+from phalanx.model.counted_nodes import CountedNodes
 from phalanx.model.gangs import Gang
 from phalanx.model.names import ShapeKey
 from phalanx.model.nodes import Node
@@ -105,28 +105,28 @@ class TopologySpread(Plugin):
     def _rules(
         self, shapes: Mapping[ShapeKey, PodShape], view: SessionView, index: AffinityIndex
     ) -> Iterator[Rule]:
-        owners: dict[tuple[SpreadConstraint, Scope], list[ShapeKey]] = {}
+        owners: dict[tuple[SpreadConstraint, CountedNodes], list[ShapeKey]] = {}
         for key, shape in shapes.items():
             for constraint in shape.spread:
-                scope = scope_of(shape, constraint, spread_keys(shape.spread))
-                owners.setdefault((constraint, scope), []).append(key)
-        for (constraint, _), keys in owners.items():
+                nodes = counted_nodes(shape, constraint, spread_keys(shape.spread))
+                owners.setdefault((constraint, nodes), []).append(key)
+        for (constraint, nodes), keys in owners.items():
             label, first = constraint.term.topology_key, shapes[keys[0]]
             domains = self._domains.of(first, constraint, spread_keys(first.spread))
             counts = counts_by_domain(domains, index.spread_counts(constraint.term))
-            counted = [each for each in shapes if index.is_counted(shapes[each], constraint.term)]
-            surely = [
-                each for each in counted if each in keys or _uses_only(shapes[each], label, domains, view)
-            ]
+            others = [each for each in shapes if index.is_counted(shapes[each], constraint.term)]
+            uses_more = any(
+                each not in keys and not _uses_only(shapes[each], label, domains, view) for each in others
+            )
             yield TopologySpreadRule(
                 name=f"topology spread by {label}",
                 key=label,
                 owners=tuple(keys),
-                others=tuple(surely),
-                perhaps=tuple(each for each in counted if each not in surely),
+                others=tuple(others),
                 existing=tuple(sorted((quoted_value(value), count) for value, count in counts.items())),
                 max_skew=constraint.max_skew,
                 min_domains=constraint.min_domains,
+                counted=nodes if uses_more else None,
             )
 
     def _preferences(

@@ -181,7 +181,7 @@ def _is_spread(session: Session, gang: Gang, node: NodeName) -> bool:
         counts = dict(rule.existing)
         value = label_value(session.nodes[node].node.labels, rule.key)
         least = min(counts.values(), default=0) if len(counts) >= rule.min_domains else 0
-        if counts.get(value, 0) + bool(rule.others or rule.perhaps) - least > rule.max_skew:
+        if counts.get(value, 0) + bool(rule.others) - least > rule.max_skew:
             return False
     return True
 

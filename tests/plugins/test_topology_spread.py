@@ -1,10 +1,13 @@
 """Topology spread constraints in whole cycles."""
 
+from collections import Counter
+from itertools import product
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import Struct
 from msgspec.structs import replace
 from phalanx.model.nodes import Taint
 from phalanx.model.pods import AffinityTerm, Requirement, SpreadConstraint, Term
@@ -182,3 +185,77 @@ def can_bind(counts: tuple[int, ...], free: tuple[int, ...], left: int, skew: in
 
 def _plus(counts: tuple[int, ...], index: int, by: int) -> tuple[int, ...]:
     return (*counts[:index], counts[index] + by, *counts[index + 1 :])
+
+
+class Machine(Struct, frozen=True):
+    zone: str
+    cores: int
+    is_special: bool
+    """Whether the selector of some members allows it."""
+    old: int
+    """Counted pods that run there."""
+
+
+MACHINES = st.lists(
+    st.builds(
+        Machine,
+        zone=st.sampled_from("ab"),
+        cores=st.integers(1, 3),
+        is_special=st.booleans(),
+        old=st.integers(0, 1),
+    ),
+    min_size=1,
+    max_size=3,
+)
+
+
+@holds(40)
+@given(machines=MACHINES, plain=st.integers(0, 3), special=st.integers(1, 2), labels=st.sampled_from("xy"))
+def test_members_with_a_node_selector_count_only_on_nodes_that_it_allows(
+    machines: list[Machine], plain: int, special: int, labels: str
+) -> None:
+    """Each member has the constraint. What a member counts is on nodes that its own selector allows."""
+    scenario = Scenario()
+    for index, each in enumerate(machines):
+        marks = {"special": "yes"} if each.is_special else {}
+        scenario.nodes(f"m{index}", cpu=each.cores, labels={ZONE: each.zone, **marks})
+        for number in range(each.old):
+            scenario.foreign_pod(f"old-{index}-{number}", f"m{index}-0", labels={"app": "x"})
+    chosen = {"cpu": 1, "labels": {"app": labels}, "spread": [spread()], "selector": {"special": "yes"}}
+    scenario.gang("g", special, **chosen)
+    if plain:
+        scenario.role("g", plain, cpu=1, role="plain", **X).change("g", min_member=plain + special)
+    decided = scenario.decide()
+    counted = [labels == "x"] * special + [True] * plain
+    possible = [
+        nodes
+        for nodes in product(range(len(machines)), repeat=special + plain)
+        if has_room(machines, nodes)
+        and all(
+            may_be(machines, nodes, member, counted, only_special=member < special)
+            for member in range(special + plain)
+        )
+    ]
+    assert bool(decided.placed()) == bool(possible)
+    where = {bind.name: int(bind.node[1:-2]) for each in decided.placements("g") for bind in each.binds}
+    assert not where or tuple(where[f"g-{member}"] for member in range(special + plain)) in possible
+
+
+def has_room(machines: list[Machine], nodes: tuple[int, ...]) -> bool:
+    return all(nodes.count(index) <= each.cores for index, each in enumerate(machines))
+
+
+def may_be(
+    machines: list[Machine], nodes: tuple[int, ...], member: int, counted: list[bool], *, only_special: bool
+) -> bool:
+    """Whether the constraint of this member holds where all members are."""
+    mine = [index for index, each in enumerate(machines) if each.is_special or not only_special]
+    if nodes[member] not in mine:
+        return False
+    pods = Counter({machines[index].zone: 0 for index in mine})
+    for index in mine:
+        pods[machines[index].zone] += machines[index].old
+    for node, is_counted in zip(nodes, counted, strict=True):
+        if is_counted and node in mine:
+            pods[machines[node].zone] += 1
+    return pods[machines[nodes[member]].zone] - min(pods.values()) <= 1

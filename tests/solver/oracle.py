@@ -132,10 +132,8 @@ def _respects_spread(problem: PlacementProblem, placement: Placement, rule: Topo
             counts[spot] += 1
     fewest = min(counts.values()) if counts and len(counts) >= rule.min_domains else 0
     for shape, spot in pods:
-        if shape in rule.owners:
-            perhaps = sum(other in rule.perhaps and there == spot for other, there in pods)
-            if not spot or counts[spot] + perhaps - fewest > rule.max_skew:
-                return False
+        if shape in rule.owners and (not spot or counts[spot] - fewest > rule.max_skew):
+            return False
     return True
 
 

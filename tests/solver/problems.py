@@ -263,7 +263,6 @@ def _spread_rule(
 ) -> TopologySpreadRule:
     """With domains that no node of the problem has, and nodes of which the rule lists no domain."""
     existing = draw(st.dictionaries(st.sampled_from("xyzw"), st.integers(0, 3), max_size=4))
-    perhaps = tuple(ShapeKey(shape) for shape in shapes if shape not in (*owners, *others))
     return TopologySpreadRule(
         "",
         "row",
@@ -272,7 +271,6 @@ def _spread_rule(
         tuple(sorted(existing.items())),
         draw(st.integers(1, 2)),
         draw(st.sampled_from((1, 1, 2, 4))),
-        perhaps if draw(st.booleans()) else (),
     )
 
 

@@ -98,8 +98,6 @@ class Skew(Struct, frozen=True):
     max_skew: int
     min_domains: int
     """With fewer domains the emptiest counts as empty, so that each has at most `max_skew` pods."""
-    perhaps: tuple[int, ...] = ()
-    """Roles that count where they are too many, and nowhere else."""
 
 
 class ValueDomain(Struct, frozen=True):

@@ -13,6 +13,7 @@ from typing import ClassVar, Protocol
 
 from msgspec import Struct
 
+from phalanx.model.counted_nodes import CountedNodes
 from phalanx.model.names import NodeName, ShapeKey
 from phalanx.model.queues import Objective
 from phalanx.model.reasons import Evidence, Reason
@@ -112,6 +113,11 @@ class Rule(Struct, frozen=True):
         return {}
 
     @property
+    def counted_values(self) -> "Mapping[str, CountedValue]":
+        """Those of its keys that have a value on some nodes with a label only."""
+        return {}
+
+    @property
     def limited(self) -> Collection[str]:
         """The resources whose use it limits."""
         return ()
@@ -153,6 +159,13 @@ class OtherLevel(Struct, frozen=True):
     level: str
     counts_nodes: bool
     """Whether a node in no domain of the level is a domain of its own."""
+
+
+class CountedValue(Struct, frozen=True):
+    """The value of a label as a key of the problem; empty on nodes that are not counted."""
+
+    label: str
+    counted: CountedNodes
 
 
 class RunningMembers(Protocol):

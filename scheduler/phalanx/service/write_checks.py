@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from phalanx.cache.cache import Cache
 from phalanx.framework.config import SchedulerConfig
-from phalanx.framework.nodes.spread import Scope, SpreadDomains, counts_by_domain, scope_of, spread_keys
+from phalanx.framework.nodes.spread import SpreadDomains, counted_nodes, counts_by_domain, spread_keys
 from phalanx.framework.nodes.tolerations import is_lost_with
 from phalanx.framework.overriders import Overriders
 from phalanx.framework.pod_view import PodClasses
@@ -16,6 +16,7 @@ from phalanx.framework.session import Session
 from phalanx.framework.session_cache import SessionCache
 from phalanx.limits import CHECKED_NODES_KEPT
 from phalanx.model import named_parts
+from phalanx.model.counted_nodes import CountedNodes
 from phalanx.model.decisions import Bind, Evict, EvictionReason, Placement
 from phalanx.model.gangs import NO_POD_GROUP
 from phalanx.model.names import NodeName, ShapeKey
@@ -27,7 +28,7 @@ from phalanx.model.supplies.known import offered_of, shortage, supplies_with
 _SPREAD_DOMAINS_KEPT: Final = 64
 """Spread constraints whose domains are remembered for checks before binds: a few bytes per node each."""
 
-SpreadCounts = dict[tuple[SpreadConstraint, Scope], Mapping[str, int]]
+SpreadCounts = dict[tuple[SpreadConstraint, CountedNodes], Mapping[str, int]]
 """The counted pods by domain, while the cache stays as it is."""
 
 
@@ -55,7 +56,7 @@ class SpreadCheck:
     def _skew(self, pod: Pod, constraint: SpreadConstraint, known: SpreadCounts) -> int:
         keys = spread_keys(pod.shape.spread)
         domains = self._current().of(pod.shape, constraint, keys)
-        key = (constraint, scope_of(pod.shape, constraint, keys))
+        key = (constraint, counted_nodes(pod.shape, constraint, keys))
         counts = known.get(key)
         if counts is None:
             counts = counts_by_domain(domains, self._cache.spread_counts(constraint.term))

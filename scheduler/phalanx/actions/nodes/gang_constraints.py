@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from phalanx.actions.nodes.shared_charges import with_shared_charges
 from phalanx.framework.nodes.affinity import label_value
+from phalanx.framework.nodes.spread import is_counted
 from phalanx.framework.nodes.topology import Path
 from phalanx.framework.session import Session
 from phalanx.model.gangs import Gang, ancestor_chains
@@ -17,7 +18,7 @@ from phalanx.model.snapshot import Topology
 from phalanx.model.supplies.supply import SharedAmounts
 from phalanx.rules.anchors import NOWHERE, Anchor, RoleAnchor, SubgroupAnchor
 from phalanx.rules.budget import Budget, budgets_in
-from phalanx.rules.problem import OtherLevel, Rule
+from phalanx.rules.problem import CountedValue, OtherLevel, Rule
 
 
 class GangConstraints(Struct, frozen=True):
@@ -42,6 +43,9 @@ class GangConstraints(Struct, frozen=True):
 
     other_levels: Mapping[str, OtherLevel] = {}
     """Those of the keys that are levels of other topologies."""
+
+    counted_values: Mapping[str, CountedValue] = {}
+    """Those of the keys that have a value on some nodes with a label only."""
 
     other_topologies: tuple[Topology, ...] = ()
 
@@ -118,6 +122,7 @@ def constraints_of(session: Session, gang: Gang) -> GangConstraints:
         ancestor_chains=ancestor_chains(gang.subgroups),
         keys=_keys(session, rules),
         other_levels=others,
+        counted_values={key: value for rule in rules for key, value in rule.counted_values.items()},
         other_topologies=_named(session, others),
         role_anchors=_role_anchors(session, gang, topology, len(levels)) if gang.spec.traffic else (),
     )
@@ -170,6 +175,9 @@ def label_values(session: Session, constraints: GangConstraints, node: Node) -> 
 
 
 def _value(session: Session, constraints: GangConstraints, node: Node, key: str) -> str:
+    counted = constraints.counted_values.get(key)
+    if counted is not None:
+        return label_value(node.labels, counted.label) if is_counted(node, counted.counted) else ""
     other = constraints.other_levels.get(key)
     if other is None:
         return label_value(node.labels, key)

@@ -8,13 +8,11 @@ are those of all preferred ones.
 from collections.abc import Callable, Iterable, Mapping
 
 from phalanx.framework.nodes.tolerations import tolerates
+from phalanx.model.counted_nodes import CountedNodes
 from phalanx.model.names import NodeName
 from phalanx.model.nodes import HARD_EFFECTS, Node
-from phalanx.model.pods import PodShape, SpreadConstraint
+from phalanx.model.pods import PodShape, SpreadConstraint, Term, Toleration
 from phalanx.model.selectors import node_matches_any
-
-Scope = tuple[object, ...]
-"""Equal for shapes for which a constraint counts the same nodes."""
 
 Domains = Mapping[NodeName, str]
 """The value of the label of each node that counts."""
@@ -25,21 +23,22 @@ def spread_keys(spread: tuple[SpreadConstraint, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(each.term.topology_key for each in spread))
 
 
-def scope_of(shape: PodShape, constraint: SpreadConstraint, keys: tuple[str, ...]) -> Scope:
-    """What decides which nodes the constraint counts for pods of this shape, among those with these keys."""
-    affinity = (shape.node_selector, shape.required_affinity) if constraint.honors_affinity else ()
-    return (keys, affinity, shape.tolerations if constraint.honors_taints else ())
+def counted_nodes(shape: PodShape, constraint: SpreadConstraint, keys: tuple[str, ...]) -> CountedNodes:
+    """The nodes that the constraint counts for pods of this shape, among those with these keys."""
+    return CountedNodes(
+        keys=keys,
+        node_selector=shape.node_selector if constraint.honors_affinity else (),
+        required_affinity=shape.required_affinity if constraint.honors_affinity else (),
+        tolerations=shape.tolerations if constraint.honors_taints else None,
+    )
 
 
-def _domains_of(
-    nodes: Iterable[Node], shape: PodShape, constraint: SpreadConstraint, keys: tuple[str, ...]
-) -> dict[NodeName, str]:
-    key = constraint.term.topology_key
-    return {
-        node.name: node.labels[key]
-        for node in nodes
-        if all(each in node.labels for each in keys) and _is_included(node, shape, constraint)
-    }
+def is_counted(node: Node, counted: CountedNodes) -> bool:
+    return (
+        all(key in node.labels for key in counted.keys)
+        and _selects(counted.node_selector, counted.required_affinity, node)
+        and (counted.tolerations is None or _tolerates(counted.tolerations, node))
+    )
 
 
 class SpreadDomains:
@@ -48,14 +47,15 @@ class SpreadDomains:
     def __init__(self, nodes: Callable[[], Iterable[Node]]) -> None:
         """`nodes` is called for each constraint."""
         self._nodes = nodes
-        self._known: dict[tuple[SpreadConstraint, Scope], Domains] = {}
+        self._known: dict[tuple[str, CountedNodes], Domains] = {}
 
     def of(self, shape: PodShape, constraint: SpreadConstraint, keys: tuple[str, ...]) -> Domains:
         """The nodes with these keys that the constraint counts for pods of this shape, with their values."""
-        key = (constraint, scope_of(shape, constraint, keys))
-        known = self._known.get(key)
+        label, counted = constraint.term.topology_key, counted_nodes(shape, constraint, keys)
+        known = self._known.get((label, counted))
         if known is None:
-            known = self._known[key] = _domains_of(self._nodes(), shape, constraint, keys)
+            known = {node.name: node.labels[label] for node in self._nodes() if is_counted(node, counted)}
+            self._known[label, counted] = known
         return known
 
     def __len__(self) -> int:
@@ -73,20 +73,16 @@ def counts_by_domain(domains: Domains, pods: Iterable[tuple[NodeName, int]]) -> 
 
 def may_use(shape: PodShape, node: Node) -> bool:
     """Whether node selector, node affinity and hard taints allow the node."""
-    return _selects(shape, node) and _tolerates(shape, node)
+    return _selects(shape.node_selector, shape.required_affinity, node) and _tolerates(
+        shape.tolerations, node
+    )
 
 
-def _is_included(node: Node, shape: PodShape, constraint: SpreadConstraint) -> bool:
-    if constraint.honors_affinity and not _selects(shape, node):
+def _selects(selector: tuple[tuple[str, str], ...], affinity: tuple[Term, ...], node: Node) -> bool:
+    if any(node.labels.get(key) != value for key, value in selector):
         return False
-    return not constraint.honors_taints or _tolerates(shape, node)
+    return not affinity or node_matches_any(node, affinity)
 
 
-def _selects(shape: PodShape, node: Node) -> bool:
-    if any(node.labels.get(key) != value for key, value in shape.node_selector):
-        return False
-    return not shape.required_affinity or node_matches_any(node, shape.required_affinity)
-
-
-def _tolerates(shape: PodShape, node: Node) -> bool:
-    return all(tolerates(shape.tolerations, taint) for taint in node.taints if taint.effect in HARD_EFFECTS)
+def _tolerates(tolerations: tuple[Toleration, ...], node: Node) -> bool:
+    return all(tolerates(tolerations, taint) for taint in node.taints if taint.effect in HARD_EFFECTS)

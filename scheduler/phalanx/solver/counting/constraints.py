@@ -178,8 +178,7 @@ def topology_spread(model: CountingModel) -> None:
             elif pods:
                 used = model.cp.new_bool_var("")
                 model.cp.add(model.total(pods) <= model.most(pods) * used)
-                near = [*counted[value], *_pods_of_roles(model, spread.perhaps, groups[value])]
-                fits = there[value] + model.total(near) <= spread.max_skew + least
+                fits = there[value] + model.total(counted[value]) <= spread.max_skew + least
                 model.cp.add(fits).only_enforce_if(used)
 
 

@@ -53,7 +53,7 @@ def reformulate_spread(problem: PlacementProblem) -> PlacementProblem:
 
 def _limits(problem: PlacementProblem, spread: Skew) -> _Limits | None:
     """The limits; None if they are not fixed or have no other form."""
-    counted = {*spread.others, *spread.perhaps}
+    counted = set(spread.others)
     if not counted.issubset(spread.owners) or counted not in (set(), set(spread.owners)):
         return None
     domains = domains_of(problem, spread)

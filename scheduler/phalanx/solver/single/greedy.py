@@ -194,7 +194,7 @@ def _goes_one_by_one(table: NodeTable, role: int) -> bool:
     """Whether pods of the role must be apart from each other, or are counted by a spread constraint."""
     rules = table.rows.rules
     is_apart = any(role in apart.owners and role in apart.others for apart in rules.apart)
-    return is_apart or any(role in (*skew.others, *skew.perhaps) for skew in rules.skews)
+    return is_apart or any(role in skew.others for skew in rules.skews)
 
 
 def _forbidden(table: NodeTable, nodes: IntArray, role: int, counts: Counts) -> BoolArray:

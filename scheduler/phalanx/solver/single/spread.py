@@ -32,7 +32,7 @@ class SkewLimits:
         allowed = np.ones(self._nodes, dtype=np.bool_)
         for each in self._constraints:
             spread = each.spread
-            if role in (*spread.owners, *spread.others, *spread.perhaps):
+            if role in (*spread.owners, *spread.others):
                 allowed &= _within(each, role, counts)
         return allowed
 
@@ -54,11 +54,9 @@ def _within(domains: _Domains, role: int, counts: Counts) -> BoolArray:
     spread, domain, is_domain = domains.spread, domains.domain, domains.is_domain
     counted = domains.existing.copy()
     np.add.at(counted, domain, counts[:, list(spread.others)].sum(axis=1))
-    near = counted.copy()
-    np.add.at(near, domain, counts[:, list(spread.perhaps)].sum(axis=1))
     least = int(counted[is_domain].min()) if is_domain.sum() >= max(1, spread.min_domains) else 0
-    one = 1 if role in (*spread.others, *spread.perhaps) else 0
-    fits = near + one - least <= spread.max_skew
+    one = 1 if role in spread.others else 0
+    fits = counted + one - least <= spread.max_skew
     if role in spread.owners:
         fits &= is_domain
     else:
