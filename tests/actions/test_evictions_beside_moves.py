@@ -75,6 +75,20 @@ def test_nothing_moves_for_a_claim_beyond_the_guarantee_or_with_the_switch_off()
     assert not fragmented(minutes=30).decide().evicted()
 
 
+def test_a_borrowed_gang_is_evicted_although_its_queue_then_has_less_than_its_guarantee() -> None:
+    """The guarantee covers x and y; z does not fit in what is left of it. Another borrower is preferred."""
+    scenario = Scenario().nodes("n", 2, gpu=4)
+    scenario.queue("a", guarantee={GPU: 4}).queue("b", guarantee={GPU: 4})
+    scenario.gang("x", 1, gpu=1, queue="a", on=["n-0"]).gang("y", 1, gpu=2, queue="a", on=["n-1"])
+    scenario.gang("z", 1, gpu=2, queue="a", on=["n-0"])
+    rested(scenario.gang("claim", 1, gpu=4, queue="b"))
+    found = reasons(scenario.decide())
+    assert found.pop("z-0") == "Preempted"
+    assert list(found.values()) == ["Consolidated"]
+    scenario.nodes("m", gpu=2).queue("c").gang("other", 1, gpu=2, queue="c", on=["m-0"])
+    assert reasons(rested(scenario).decide()) == {"other-0": "Preempted", "y-0": "Consolidated"}
+
+
 def test_a_plan_is_only_reported_in_a_dry_run() -> None:
     dry = SchedulerConfig(consolidation=ConsolidationConfig(dry_run=True))
     decided = fragmented().decide(dry)

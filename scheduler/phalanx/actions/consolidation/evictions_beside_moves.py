@@ -20,6 +20,7 @@ from phalanx.actions.preemption.victim_problem import (
     vector_of,
 )
 from phalanx.actions.preemption.victims import Victim, VictimPool
+from phalanx.framework.evictions import QueueEvictionLimit
 from phalanx.framework.queues.guarantees import Coverage
 from phalanx.framework.session import Session
 from phalanx.model.charges import total_requests
@@ -55,14 +56,21 @@ def sets_to_evict(
 ) -> Iterator[tuple[Victim, ...]]:
     """Sets of victims after whose eviction enough is free in total, the best first; none if none are needed.
 
-    `taken`: pods that are evicted already.
+    Sets beyond soft limits of queues come last. `taken`: pods that are evicted already.
     """
     beneficiary = beneficiary_of(demand)
     if session.hooks.least_evictions(beneficiary):
         return
     units = VictimPool(session).victims_for(beneficiary).victims
     left = [each for each in units if not any(pod.uid in taken for pod in each.pods)]
-    problem, victims = _problem(demand, session, left, taken)
+    limits = session.hooks.queue_eviction_limits(beneficiary)
+    yield from _sets(*_problem(demand, session, left, taken, limits))
+    hard = [limit for limit in limits if limit.is_hard]
+    if len(hard) < len(limits):
+        yield from _sets(*_problem(demand, session, left, taken, hard))
+
+
+def _sets(problem: PreemptionProblem, victims: tuple[Victim, ...]) -> Iterator[tuple[Victim, ...]]:
     for _ in range(_SETS_MAX):
         choice = choose_victims(problem, effort=_EFFORT).choice
         if choice is None:
@@ -74,11 +82,15 @@ def sets_to_evict(
 
 
 def _problem(
-    demand: Demand, session: Session, units: Sequence[Victim], taken: Collection[PodUid]
+    demand: Demand,
+    session: Session,
+    units: Sequence[Victim],
+    taken: Collection[PodUid],
+    queue_limits: Sequence[QueueEvictionLimit],
 ) -> tuple[PreemptionProblem, tuple[Victim, ...]]:
     """The problem with one node that has all that is free, and its victims."""
     found = ranked(units, session)
-    beneficiary, requires = beneficiary_of(demand), required_units(found.victims)
+    requires = required_units(found.victims)
     asked = total_requests([pod for batch in demand.batches for pod in batch.pods])
     resources = sorted(name for name, amount in asked.items() if amount)
     free = [vector_of(session.free(node), resources) for node in session.nodes]
@@ -96,7 +108,7 @@ def _problem(
             for position, victim in enumerate(found.victims)
         ),
         eviction_limits=(
-            *queue_limits_on(session, session.hooks.queue_eviction_limits(beneficiary), found.victims),
+            *queue_limits_on(session, queue_limits, found.victims),
             *(pod_limit(each) for each in exceeded if each.limit.is_hard),
         ),
         soft_limits=tuple(
