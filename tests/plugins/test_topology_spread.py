@@ -230,7 +230,7 @@ def test_members_with_a_node_selector_count_only_on_nodes_that_it_allows(
     possible = [
         nodes
         for nodes in product(range(len(machines)), repeat=special + plain)
-        if has_room(machines, nodes)
+        if are_enough_cores(machines, nodes)
         and all(
             may_be(machines, nodes, member, counted, only_special=member < special)
             for member in range(special + plain)
@@ -241,7 +241,7 @@ def test_members_with_a_node_selector_count_only_on_nodes_that_it_allows(
     assert not where or tuple(where[f"g-{member}"] for member in range(special + plain)) in possible
 
 
-def has_room(machines: list[Machine], nodes: tuple[int, ...]) -> bool:
+def are_enough_cores(machines: list[Machine], nodes: tuple[int, ...]) -> bool:
     return all(nodes.count(index) <= each.cores for index, each in enumerate(machines))
 
 

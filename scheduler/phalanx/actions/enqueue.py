@@ -11,7 +11,6 @@ from phalanx.actions.context import Cycle
 from phalanx.actions.demands.demand import Demand, Stage
 from phalanx.actions.demands.demand_queue import DemandQueue
 from phalanx.actions.demands.gang_demands import demands_of
-from phalanx.actions.demands.surplus_units import surplus_in_units
 from phalanx.actions.member_losses import MemberLosses, pending_restart
 from phalanx.actions.reservations import capacity_holds
 from phalanx.actions.reservations.held_assignments import charges_of
@@ -110,7 +109,6 @@ def _demands_of(cycle: Cycle, gangs: Iterable[GangId]) -> Iterator[Demand]:
                 or cycle.backlog.objection_to_oversized(gang)
                 or demands_of(gang, session.records.of(gang), session.can_run)
             )
-        found = found if isinstance(found, Objection) else surplus_in_units(gang, found)
         if isinstance(found, Objection):
             found = _with_others(gang, found, session)
             cycle.backlog.objected(gang, found, lasts=session.hooks.are_answers_lasting)

@@ -84,21 +84,16 @@ class Cache:
         `gangs_move`: whether running gangs may be moved, so that the rules of their pods are kept.
         """
         self.scheduler_name, self.known_workloads = scheduler_name, workload_kinds
-        self._version = self._cluster_version = 0
-        self._device_version = self._device_cluster_version = 0
+        self._version = self._cluster_version = self._device_version = self._device_cluster_version = 0
         self._pod_annotations = tuple(sorted(set(pod_annotations)))
         self._node_annotations = tuple(sorted(set(node_annotations)))
         pods: dict[PodUid, Pod] = {}
         self._nodes = NodeTable(
-            self._node_annotations,
-            with_images=with_images,
-            state_taints=state_taints,
-            changed=self._node_changed,
+            self._node_annotations, self._node_changed, with_images=with_images, state_taints=state_taints
         )
         self._gangs = GangTable(scheduler_name=scheduler_name, pod=pods.get, kinds=workload_kinds)
         self._foreign = ForeignUsage(scheduler_name=scheduler_name)
-        believed = None if nominating_schedulers is None else frozenset(nominating_schedulers)
-        self._nominations = NominationTable(scheduler_name=scheduler_name, believed=believed)
+        self._nominations = NominationTable(scheduler_name=scheduler_name, believed=nominating_schedulers)
         self._claims = ClaimTables(scheduler_name=scheduler_name, nodes=self._nodes)
         self._devices = DeviceTables(
             scheduler_name=scheduler_name, pod=pods.get, changed=self._claims_changed

@@ -33,14 +33,14 @@ class NodeTable:
 
     def __init__(
         self,
-        annotation_keys: tuple[str, ...] = (),
+        annotation_keys: tuple[str, ...],
+        node_changed: Callable[[Node | None, Node | None, ChangeLog], None],
         *,
         with_images: bool = False,
         state_taints: tuple[str, ...] = (),
-        changed: Callable[[Node | None, Node | None, ChangeLog], None],
     ) -> None:
-        """`changed` is told of each node that comes, changes or goes."""
-        self._tell_changed = changed
+        """`node_changed` is called with each node before and after a change."""
+        self._node_changed = node_changed
         self._annotation_keys = annotation_keys
         self._with_images = with_images
         self._state_taints = state_taints
@@ -119,7 +119,7 @@ class NodeTable:
             log.mark_may_unblock()
         if new is not None and (old is None or not _only_took_away(old, new)):
             log.mark_cluster_changed()
-        self._tell_changed(old, new, log)
+        self._node_changed(old, new, log)
 
     def _zones_changed(
         self, key: Key, old: NumaReport | None, new: NumaReport | None, log: ChangeLog

@@ -4,7 +4,7 @@ Their scheduler has evicted others for them, or is about to bind them: `status.n
 summed up per node and priority, since a gang respects only nominations of its own and of higher priorities.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Mapping
 from heapq import nsmallest
 from typing import NamedTuple
 
@@ -29,10 +29,10 @@ class _Nominated(NamedTuple):
 class NominationTable:
     """Nominated pods by node. A node without any has no entry."""
 
-    def __init__(self, *, scheduler_name: str, believed: Collection[str] | None) -> None:
+    def __init__(self, *, scheduler_name: str, believed: Iterable[str] | None) -> None:
         """`believed`: the schedulers whose nominations count; None for all but ours."""
         self._scheduler_name = scheduler_name
-        self._believed = believed
+        self._believed = None if believed is None else frozenset(believed)
         self._pods: dict[NodeName, dict[PodUid, _Nominated]] = {}
         self._known: dict[NodeName, tuple[NominatedPods, ...]] = {}
         self._stale: dict[NodeName, None] = {}

@@ -11,6 +11,7 @@ from itertools import chain
 
 from msgspec import Struct
 
+from phalanx.framework.member_units import in_whole_units
 from phalanx.framework.placeholders import placeholders
 from phalanx.model.gangs import (
     Gang,
@@ -55,7 +56,7 @@ def pods_to_minimum(gang: Gang, can_run: Callable[[Pod], bool]) -> list[Pod]:
     counted = [pod for pod in gang.members if pod.counts_for_gang]
     ready = [pod for pod in gang.members if pod.is_waiting and not pod.gated]
     arriving = incomplete_roles(gang, ready, counted) if gang.started else {}
-    ready = [pod for pod in ready if pod.role not in arriving]
+    ready = in_whole_units(gang, [pod for pod in ready if pod.role not in arriving])
     missing = MissingMembers(
         members=gang.min_member - len(counted),
         roles=missing_by_role(counted, gang.roles),

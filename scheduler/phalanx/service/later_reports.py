@@ -31,8 +31,8 @@ class LaterReports:
         return frozenset(self._timers)
 
     def plan(self, gang: GangId, at: float) -> None:
-        """Report the gang again at `at` (monotonic seconds), unless an earlier report is planned: whoever is
-        asked too early then plans again."""
+        """Report the gang again at `at` (monotonic seconds), unless an earlier report is planned: that one
+        plans what is left."""
         timer = self._timers.get(gang)
         if timer is not None and timer.at <= at:
             return

@@ -6,8 +6,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from phalanx.actions.demands.demand import REPLACE, START, Demand, MemberChoice, Stage, batches_of
+from phalanx.actions.demands.member_units import (
+    in_units,
+    incomplete_units,
+    surplus_in_units,
+    without_parts_of_units,
+)
 from phalanx.framework.member_records import MemberRecord, no_record_of
 from phalanx.framework.member_sets import first_sufficient
+from phalanx.framework.member_units import in_whole_units
 from phalanx.framework.minimum_members import (
     MissingMembers,
     first_members,
@@ -63,7 +70,7 @@ def demands_of(
     """
     waiting, counted = _waiting(gang), _counted(gang)
     unfit = without_node(waiting, can_run)
-    ready = placed_last(waiting, unfit)
+    ready = in_whole_units(gang, placed_last(waiting, unfit), unfit)
     outer = _outer_subgroups(gang, ready, counted, unfit)
     demands = (
         _demands_of_running(gang, record, ready, outer, unfit)
@@ -72,9 +79,13 @@ def demands_of(
     )
     if isinstance(demands, Objection):
         return demands
-    wanted = tuple([demand for demand in demands if demand.batches])
+    wanted = surplus_in_units(gang, [demand for demand in demands if demand.batches])
     return (
-        wanted or _incomplete_subgroup(gang, ready, counted) or _incomplete_role(gang, ready, counted) or ()
+        wanted
+        or _incomplete_subgroup(gang, ready, counted)
+        or _incomplete_role(gang, ready, counted)
+        or incomplete_units(gang)
+        or ()
     )
 
 
@@ -191,6 +202,9 @@ def _with_choice(
     If the first sufficient set needs a member that cannot run, each one does. Members of one kind are
     interchangeable; with segments more of them may fit where fewer do not.
     """
+    ready = without_parts_of_units(
+        demand.gang, ready, [pod for batch in demand.batches for pod in batch.pods]
+    )
     has_segments = any(part.segment for part in demand.gang.subgroups)
     if not has_segments and len({kind_of(pod) for pod in ready}) == 1:
         return demand
@@ -328,7 +342,8 @@ def _shortage(gang: Gang, chosen: Sequence[Pod], needed: MissingMembers) -> Obje
     for role, count in needed.roles.items():
         present = sum(1 for pod in chosen if pod.role == role)
         if present < count:
-            return _members_missing(_needs_more(f"role {role}{of}", count, present), how)
+            text = _needs_more(f"role {role}{of}", count, present)
+            return _members_missing(f"{text}{in_units(gang, role)}", how)
     ancestors = ancestor_chains(gang.subgroups)
     for name, count in needed.subgroups.items():
         present = sum(1 for pod in chosen if name in ancestors.get(pod.subgroup, ()))

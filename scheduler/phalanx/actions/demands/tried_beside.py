@@ -2,7 +2,6 @@
 
 from phalanx.actions.demands.demand import Demand, Stage, is_held_back, smallest_parts
 from phalanx.actions.demands.gang_demands import demands_of
-from phalanx.actions.demands.surplus_units import surplus_in_units
 from phalanx.framework.member_records import MemberRecord
 from phalanx.model.reasons import Objection
 
@@ -10,8 +9,7 @@ from phalanx.model.reasons import Objection
 def tried_beside(demand: Demand, record: MemberRecord) -> tuple[Demand, ...]:
     """The same demand with the choice among all members, those too that no node can take now, other pods of
     a surplus of which any may start, and the demands that it does not hold back."""
-    wanted = demands_of(demand.gang, record)
-    found = wanted if isinstance(wanted, Objection) else surplus_in_units(demand.gang, wanted)
+    found = demands_of(demand.gang, record)
     if isinstance(found, Objection):
         return ()
     return tuple(

@@ -13,9 +13,9 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from phalanx.actions.demands.surplus_units import units_of
 from phalanx.actions.problems.capacity_holders import AssignedPod, total_of, usage_of
 from phalanx.framework.evictions import Beneficiary, surplus_members
+from phalanx.framework.member_units import units_of
 from phalanx.framework.plugin import NEVER
 from phalanx.framework.retry import FRESH_VICTIMS_MS
 from phalanx.framework.session import Session
