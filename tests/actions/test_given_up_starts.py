@@ -174,6 +174,17 @@ def test_a_strict_queue_keeps_its_order_where_nothing_is_evicted() -> None:
     assert scenario.decide().placed() == ["old"]
 
 
+def test_a_start_is_given_up_together_with_an_eviction_for_a_fair_share() -> None:
+    """Without the start one running gang may be evicted, whatever the start takes."""
+    scenario = two_queues({}, {}, 8)
+    for number in range(5):
+        scenario.gang(f"a{number}", 1, gpu=1, queue="a", on=["n0-0"])
+    scenario.gang("a5", 1, gpu=3, queue="a").gang("b0", 1, gpu=4, queue="b")
+    decided = scenario.decide()
+    assert (given_up_in(decided), len(decided.evicted())) == (["team/a5"], 1)
+    assert not scenario.take(decided).decide().evicted()
+
+
 def test_no_gang_becomes_a_victim_because_its_queue_has_just_started_another() -> None:
     """Only with a1, which starts where b1 may not run, queue a uses more than its fair share."""
     scenario = two_queues({"priority": 1}, {}, 2, 2)

@@ -50,6 +50,8 @@ class QueueEvictionLimit(Struct, frozen=True):
     """A soft limit is ignored if no other victims are enough."""
     priority: int | None = None
     """Only gangs of at least this priority count; None for all."""
+    counts_starts: bool = True
+    """Whether starts of the cycle that are given up count."""
 
 
 class PodEvictionLimit(Struct, frozen=True):

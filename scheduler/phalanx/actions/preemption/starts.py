@@ -202,8 +202,9 @@ def evictable_without(
         trial.roll_back()
     if left == evictable.victims and limits == evictable.queue_limits:
         return evictable
+    of_running = [replace(limit, counts_starts=False) for limit in limits]
     return replace(
-        evictable, victims=left, queue_limits=[*evictable.queue_limits, *limits], is_restricted=True
+        evictable, victims=left, queue_limits=[*evictable.queue_limits, *of_running], is_restricted=True
     )
 
 

@@ -183,7 +183,7 @@ def queue_limits_on(
             (position, vector_of(victim.booked_on(limit.nodes), names))
             for position, victim in enumerate(victims)
             if limit.queue in paths[victim.queue]
-            and (limit.is_hard or not victim.is_start)
+            and (not victim.is_start or (limit.is_hard and limit.counts_starts))
             and (limit.priority is None or victim.gang.priority >= limit.priority)
         )
         if names and takes:
