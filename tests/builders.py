@@ -455,7 +455,16 @@ class Decided:
         return [each.name for each in self.result.evictions]
 
 
-_SPEC_FIELDS = ("traffic", "topology", "recovery", "disruption", "runtime", "priority_class_name", "hold")
+_SPEC_FIELDS = (
+    "traffic",
+    "topology",
+    "recovery",
+    "disruption",
+    "runtime",
+    "priority_class_name",
+    "hold",
+    "preemption_delay",
+)
 
 
 def demands_of(

@@ -160,7 +160,6 @@ def test_pods_get_the_class_of_their_pod_group(phalanx: Phalanx, tmp_path: Path,
         ("stalenessGracePeriod", "60s"),
         ("schedulingBackoff", 1),
         ("markUnschedulable", False),
-        ("preemptionDelay", "5s"),
     ],
 )
 def test_fields_of_kai_that_start_nothing_else_are_notes(

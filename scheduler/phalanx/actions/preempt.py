@@ -49,6 +49,7 @@ from phalanx.actions.reservations import overdue
 from phalanx.actions.reservations.reservations import Reservation, alternatives, binding, exchange
 from phalanx.actions.yielding import Yielding
 from phalanx.framework.evictions import Beneficiary, QueueEvictionLimit
+from phalanx.framework.plugin import NEVER
 from phalanx.framework.statement import Statement
 from phalanx.framework.states import GANG_TRANSITIONS, GangState, PodState
 from phalanx.model.decisions import EvictionReason, Nominate
@@ -326,7 +327,7 @@ class _Preemption:
             turns.succeeded()
             return
         turns.failed(len(evictable.victims))
-        self._protected[gang.id] = result.protected
+        self._protected[gang.id] = (*result.protected, *self._delay(gang))
         later = [*limits.grows_at(evictable.victims)]
         later += [] if evictable.next_at is None else [evictable.next_at]
         if evictable.is_restricted:  # In the next cycle the starts count as running.
@@ -335,6 +336,11 @@ class _Preemption:
             self._postponed[gang.id] = max(min(later), now + 1)
         else:
             self._known_infeasible[key] = result.protected
+
+    def _delay(self, gang: Gang) -> Iterator[Evidence]:
+        until = self._session.hooks.delayed_until(gang)
+        if self._session.snapshot.now < until < NEVER:
+            yield Evidence("evictions", f"none for this gang before {formatting.moment(until)}")
 
     def _evictable_for(
         self, beneficiary: Beneficiary, limits: Sequence[QueueEvictionLimit], taken: Collection[PodUid]

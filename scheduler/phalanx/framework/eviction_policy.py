@@ -29,6 +29,10 @@ class EvictionPolicy:
         does not allow it. One plugin that allows it is enough."""
         return None
 
+    def delayed_until(self, beneficiary: Gang) -> int:
+        """The time (ms) before which nothing is evicted or moved for the gang; 0 for none, or NEVER."""
+        return 0
+
     def protected_until(self, victim: Gang, beneficiary: Gang) -> int:
         """The time (ms) before which the beneficiary may not evict the victim; 0 for none, or NEVER."""
         return 0

@@ -111,6 +111,7 @@ _TYPES: Final[Mapping[str, Any]] = {
     "queue_limits": tuple,
     "least": dict,
     "pod_limits": tuple,
+    "delayed_until": int,
     "protected_until": int,
     "eviction_rank": int,
     "eviction_cost": int,
@@ -412,6 +413,10 @@ class Hooks:
 
     def _no_pod(self, message: str) -> tuple[PodEvictionLimit, ...]:
         return (PodEvictionLimit(message, pods=_pods_of(self._view.gangs.values()), count=0),)
+
+    def delayed_until(self, beneficiary: Gang) -> int:
+        """The time (ms) before which nothing is evicted or moved for the gang; 0 for none."""
+        return max(self._ask_policies("delayed_until", lambda _: NEVER, beneficiary), default=0)
 
     def protected_until(self, victim: Gang, beneficiary: Gang) -> int:
         """The time (ms) before which the victim may not be evicted for the beneficiary; 0 for none."""

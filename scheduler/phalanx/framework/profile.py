@@ -40,6 +40,7 @@ DEFAULT_PROFILE: Final = (
     "reclaim",
     "exceeded-run-time",
     "disruption",
+    "preemption-delay",
     "disruption-budgets",
     "run-time-lost",
     "spread-evictions",

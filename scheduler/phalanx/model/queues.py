@@ -123,6 +123,8 @@ class Queue(Struct, frozen=True):
     """Label of namespaces or pods that names the user."""
     state: QueueState = QueueState.OPEN
     reclaim_min_runtime_ms: int = 0
+    preemption_delay_ms: int = 0
+    """For so long nothing is evicted for a gang of the queue."""
     max_min_runtime_ms: int | None = None
     """The longest `disruption.minRuntime` of a PodGroup that counts; None: see `max_min_runtime_ms`."""
     allow_non_preemptible: bool | None = None

@@ -10,7 +10,6 @@ from phalanx_dialects.conversion.inputs import Object
 _LEFT_OUT: Final = {
     "markUnschedulable": "waiting pods always have a condition",
     "schedulingBackoff": "a gang is tried without end",
-    "preemptionDelay": "evictions for a gang do not wait",
     "stalenessGracePeriod": "a started gang that has lost members is filled up, not evicted",
 }
 """Fields of a PodGroup, and what holds here. They change nothing about which pods start together."""

@@ -68,6 +68,8 @@ class MovablePool:
         A gang that requires pods like those of the beneficiary near it stays: it could use more nodes only
         after these have started.
         """
+        if self._session.hooks.delayed_until(beneficiary) > self._session.snapshot.now:
+            return ()
         offered = _terms_that_select(beneficiary)
         evictor = self._session.snapshot.memory.preempted.get(beneficiary.id)
         found: list[Movable] = []

@@ -91,6 +91,9 @@ class VictimPool:
     def victims_for(self, beneficiary: Beneficiary) -> EvictableUnits:
         """The units that may be evicted for this gang; units of one gang are adjacent, `whole` ones last."""
         session = self._session
+        delayed_until = session.hooks.delayed_until(beneficiary.gang)
+        if delayed_until > session.snapshot.now:
+            return EvictableUnits((), delayed_until if delayed_until < NEVER else None)
         found: list[Victim] = []
         later: list[int] = []
         for gang in session.gangs.values():

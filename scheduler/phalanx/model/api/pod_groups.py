@@ -180,6 +180,7 @@ class PodGroupSpec(ApiStruct, frozen=True):
     queue: str | None = None
     priority_class_name: str | None = None
     preemption_policy: str | None = None
+    preemption_delay: str | None = None
     topology: TopologyRequest | None = None
     roles: tuple[Role, ...] = ()
     traffic: tuple[Traffic, ...] = ()
@@ -204,6 +205,11 @@ class PodGroupSpec(ApiStruct, frozen=True):
     def required_subgroups(self) -> int:
         """How many outer subgroups must start together, 0 for all of them."""
         return max(self.min_sub_groups or 0, 0)
+
+    @property
+    def preemption_delay_ms(self) -> int:
+        """Milliseconds in which nothing is evicted for the gang; 0 by default."""
+        return duration_ms(self.preemption_delay or "") or 0
 
     @property
     def start_by_ms(self) -> int | None:

@@ -64,6 +64,7 @@ class QueueSpec(ApiStruct, frozen=True):
     user_label: str | None = None
     state: str | None = None
     reclaim: Reclaim | None = None
+    preemption_delay: str | None = None
     disruption: QueueDisruption | None = None
     max_pod_group_priority: Int32 | None = None
     allow_start_by: bool | None = None

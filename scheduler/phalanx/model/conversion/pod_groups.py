@@ -234,6 +234,11 @@ def _runtime_errors(runtime: Runtime | None) -> Iterator[str]:
         yield f"spec.runtime.estimate: {runtime.estimate} is longer than spec.runtime.max, {runtime.max}"
 
 
+def _delay_errors(delay: str | None) -> Iterator[str]:
+    if delay is not None and duration_ms(delay) is None:
+        yield "spec.preemptionDelay: expected a duration such as 5m"
+
+
 def _start_errors(start_by: str | None) -> Iterator[str]:
     if start_by is not None and time_s(start_by) is None:
         yield "spec.startBy: expected a time such as 2026-12-24T18:00:00Z"
@@ -296,6 +301,7 @@ def _problems(spec: PodGroupSpec) -> Iterator[Objection]:
         *_recovery_errors(spec.recovery),
         *_disruption_errors(spec.disruption),
         *_runtime_errors(spec.runtime),
+        *_delay_errors(spec.preemption_delay),
         *_start_errors(spec.start_by),
         *_reservation_errors(spec),
     )

@@ -60,6 +60,7 @@ def read_queue(written: WireQueue) -> Queue:
         user_label=spec.user_label or "",
         state=_known(QueueState, spec.state, "spec.state", problems) or QueueState.OPEN,
         reclaim_min_runtime_ms=_reclaim_min_runtime(spec.reclaim, problems),
+        preemption_delay_ms=_duration(spec.preemption_delay, "spec.preemptionDelay", problems) or 0,
         max_min_runtime_ms=_max_min_runtime(spec.disruption, problems),
         allow_non_preemptible=spec.disruption.allow_non_preemptible if spec.disruption is not None else None,
         max_pod_group_priority=spec.max_pod_group_priority,

@@ -99,6 +99,7 @@ def _spec(written: KaiPodGroup) -> PodGroupSpec:
         sub_groups=tuple(_subgroup(part) for part in wanted.sub_groups),
         min_sub_groups=wanted.min_sub_group if _has_usable_min_sub_group(wanted) else None,
         disruption=_disruption(wanted.preemptibility),
+        preemption_delay=wanted.preemption_delay,
     )
 
 
@@ -149,7 +150,7 @@ def _unsupported(written: KaiPodGroup) -> Iterator[str]:
         yield "spec.markUnschedulable: false"
     if spec.scheduling_backoff not in (None, _NO_BACKOFF):
         yield f"spec.schedulingBackoff: {spec.scheduling_backoff}"
-    if spec.preemption_delay is not None and duration_ms(spec.preemption_delay) != 0:
+    if spec.preemption_delay is not None and duration_ms(spec.preemption_delay) is None:
         yield "spec.preemptionDelay"
     if spec.staleness_grace_period is not None and not spec.staleness_grace_period.startswith("-"):
         yield "spec.stalenessGracePeriod"
