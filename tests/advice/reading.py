@@ -187,7 +187,7 @@ ACTIONS: Final[Forms] = (
         lambda match: Advice("prefer", level=match["level"], subgroup=match["subgroup"] or ""),
     ),
     (r"raise the (?P<limits>.+)", _raise),
-    (r"lower minMember to (?P<count>\d+)(?: \((?P<parts>.+)\))?", _lower),
+    (r"lower (?:minMember|the label \S+ of the pods) to (?P<count>\d+)(?: \((?P<parts>.+)\))?", _lower),
     (r"give these members the same podAffinity", lambda match: Advice("same affinity")),
     (r"remove it from some of them", lambda match: Advice("less affinity")),
     (

@@ -180,8 +180,13 @@ class NodeTable:
         """The node with the labels of tiers. It is the same object until the node or a HyperNode changes."""
         before, placed = self._in_tree.get(node.name, (None, node))
         if before is not node:
-            labels = {**node.labels, **self.hyper_node_tree().labels_of(node.name, node.labels)}
-            placed = structs.replace(node, labels=dict(sorted(labels.items())))
+            tiers = self.hyper_node_tree().labels_of(node.name, node.labels)
+            by_labels = self.hyper_node_tree().labels_of("", node.labels)
+            placed = structs.replace(
+                node,
+                labels=dict(sorted({**node.labels, **tiers}.items())),
+                labels_by_name=tuple(key for key, value in tiers.items() if by_labels.get(key) != value),
+            )
             self._in_tree[node.name] = (node, placed)
         return placed
 

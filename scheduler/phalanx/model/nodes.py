@@ -125,6 +125,8 @@ class Node(Struct, frozen=True, dict=True):
     """Features that its kubelet declares, which some pods need."""
     images: Mapping[str, int] = {}
     """Sizes in bytes by name, if images have a price."""
+    labels_by_name: tuple[str, ...] = ()
+    """Those of its labels that it has because HyperNodes name it: another node like it lacks them."""
     from_devices: tuple[str, ...] = ()
     """Extended resources in `allocatable` that its devices provide. Set within a session."""
 

@@ -246,6 +246,8 @@ class Copy(Struct, frozen=True):
             # A label that the model lacks is missing on a node like it.
             own = {label: name for label in self.own_labels if label in (HOSTNAME_KEY, *model.labels)}
             labels = {**model.labels, **own}
+            for label in model.labels_by_name:
+                del labels[label]
             allocatable = {**model.allocatable, **self.larger}
             node = replace(model, name=name, labels=labels, allocatable=allocatable)
             found.append(ChangedNode(node=node, like=model.name, is_new=True))

@@ -12,8 +12,8 @@ from phalanx.model.dialects.phalanx import PHALANX
 from phalanx.model.dialects.scheduler_plugins import SCHEDULER_PLUGINS
 from phalanx.model.dialects.volcano import VOLCANO
 from phalanx.model.dialects.yunikorn import YUNIKORN
-from phalanx.model.gangs import Gang
-from phalanx.model.names import LABEL_MIN_MEMBER
+from phalanx.model.gangs import Gang, GangKind
+from phalanx.model.names import KUEUE_COUNT_ANNOTATION, LABEL_MIN_MEMBER
 
 _ALL: Final = (PHALANX, NATIVE, COMPOSITE, SCHEDULER_PLUGINS, VOLCANO, KAI, YUNIKORN)
 
@@ -39,6 +39,10 @@ def how_to_lower_minimum(gang: Gang) -> str:
     """What lowers the minimum of a gang, as an imperative: a workload has no field for it, but a label."""
     if gang.workload:
         return f"set the label {LABEL_MIN_MEMBER} of the pods"
+    if gang.kind is GangKind.LABEL:
+        is_of_kueue = all(pod.controller is None for pod in gang.members)
+        field = f"annotation {KUEUE_COUNT_ANNOTATION}" if is_of_kueue else f"label {LABEL_MIN_MEMBER}"
+        return f"lower the {field} of the pods"
     return f"lower {DIALECTS[gang.dialect].minimum_field}"
 
 
