@@ -14,6 +14,7 @@ from phalanx.model.nodes import Taint, TaintEffect
 from phalanx.model.reasons import Reason
 from phalanx.model.resources import CPU, GPU, MEMORY
 
+from tests.actions.test_consolidate import ON, recreated, rested
 from tests.builders import GI, Scenario
 from tests.examples import holds
 
@@ -151,6 +152,31 @@ def test_free_capacity_that_is_nominated_is_given_up() -> None:
     scenario.terminate(decided).gang("owner", 4, gpu=1, queue="b")
     later = scenario.decide()
     assert later.placed() == ["owner"]
+
+
+def restarting() -> Scenario:
+    """Of two gangs that use half of a node each, one was moved to the other for a gang of a whole node."""
+    scenario = Scenario().nodes("n", 2, gpu=4).queue("a").queue("b", guarantee={GPU: 2})
+    scenario.gang("left", 1, gpu=2, queue="a", on=["n-0"]).gang("right", 1, gpu=2, queue="a", on=["n-1"])
+    decided = rested(scenario.gang("large", 1, gpu=4, queue="a")).decide(ON)
+    assert len(decided.evicted()) == 1
+    return recreated(scenario.terminate(decided))
+
+
+def test_a_moved_gang_that_has_restarted_gives_nothing_up() -> None:
+    """It restarts in what was held for it; a later gang of the same cycle does not get this too."""
+    decided = restarting().gang("owner", 1, gpu=2, queue="b").decide(ON)
+    assert {"large", "left", "right"}.issuperset(decided.placed())
+    assert len(decided.placed()) == 2
+
+
+def test_surplus_of_a_moved_gang_does_not_get_the_capacity_of_its_minimum() -> None:
+    scenario = restarting()
+    (moved,) = [name for name in ("left", "right") if scenario.members(name)[0].node is None]
+    first = scenario.members(moved)[0]
+    scenario.change(moved, members=(first, replace(first, uid=PodUid("more"), name="more", index=1)))
+    decided = scenario.decide(ON)
+    assert len(decided.nodes(moved)) == 1
 
 
 def test_what_is_reserved_counts_as_used_in_the_order_of_queues() -> None:

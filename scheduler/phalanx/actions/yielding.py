@@ -84,7 +84,7 @@ class Yielding:
             request = Beneficiary(hold.gang, total_charges(pods), _kinds(pods))
             if self._give_up(given_up, partial(Statement.release_hold, hold=hold), request, asked):
                 given_up.holds.append(hold)
-        for gang_id in self._moves.open:
+        for gang_id in self._moves.holding:
             gang = self._session.gangs.get(gang_id)
             if gang is not None:
                 request = _request(gang, self._moves.open[gang_id].usage)

@@ -52,6 +52,8 @@ class Moves:
             current = successors[kind].pop(0) if successors.get(kind) else origin
             self._origins[current] = origin
             self.open[current] = move
+        self._holding: set[GangId] = set()
+        """The gangs whose capacity is held now: not while they are tried, nor after they have restarted."""
         self._held: dict[GangId, list[Pod]] = {}
         self._expected: list[tuple[GangId, QueueName, Usage, Usage]] = []
         self._new_moves: dict[GangId, Move] = {}
@@ -63,10 +65,12 @@ class Moves:
         with self._session.statement() as statement:
             for gang in self.open:
                 self.hold_again(gang, statement)
+        self._holding.update(self.open)
 
     def release_for(self, gang: GangId) -> None:
         """Release the capacity that is held for a gang while the gang is tried."""
-        if gang in self.open:
+        if gang in self._holding:
+            self._holding.remove(gang)
             with self._session.statement() as statement:
                 self.give_up(gang, statement)
 
@@ -81,6 +85,12 @@ class Moves:
                 reserve(self._session, statement, self._devices(gang))
                 if not placed:
                     statement.reserve_anti_affinity(self._apart(gang))
+            self._holding.add(gang)
+
+    @property
+    def holding(self) -> list[GangId]:
+        """The gangs whose capacity is held now. Others have nothing to give up."""
+        return [gang for gang in self.open if gang in self._holding]
 
     def give_up(self, gang: GangId, statement: Statement) -> None:
         """Give up the capacity that is held for a gang."""
