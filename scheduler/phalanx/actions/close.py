@@ -78,8 +78,8 @@ def result_of(cycle: Cycle) -> CycleResult:
 def _withdrawn(session: Session) -> tuple[Evict, ...]:
     """The victims that wait for devices: no bind of their gang was sent."""
     chosen = [each for each in session.evictions if each.reason is EvictionReason.PREEMPTED]
-    gangs = [session.gangs[name] for name in dict.fromkeys(each.gang for each in chosen)]
-    awaiting = {pod.uid for gang in gangs for pod in gang.members if pod.awaits_devices}
+    gangs = map(session.gangs.get, dict.fromkeys(each.gang for each in chosen))
+    awaiting = {pod.uid for gang in gangs if gang for pod in gang.members if pod.awaits_devices}
     return tuple(each for each in chosen if each.pod in awaiting)
 
 

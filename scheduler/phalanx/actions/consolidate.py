@@ -29,7 +29,7 @@ from phalanx.actions.preemption.enough_starts import EnoughStarts
 from phalanx.actions.preemption.eviction_limits import limits_of
 from phalanx.actions.preemption.nominations import nominate
 from phalanx.actions.preemption.victim_search import gangs_ended_by
-from phalanx.actions.preemption.victims import Victim, assume_terminated
+from phalanx.actions.preemption.victims import Victim, assume_terminated, candidates
 from phalanx.actions.problems.held_devices import in_order
 from phalanx.actions.reservations.reservations import hold
 from phalanx.framework.config import ActionName
@@ -274,10 +274,11 @@ class _Consolidation:
         by_gang: dict[GangId, list[Pod]] = {}
         for victim in self._evicted:
             by_gang.setdefault(victim.gang.id, []).extend(victim.pods)
+        known = candidates(self._session)
         for gang_id, pods in by_gang.items():
             with self._session.statement() as statement:
                 statement.evict(
-                    gang=self._session.gangs[gang_id],
+                    gang=known[gang_id],
                     pods=pods,
                     reason=EvictionReason.PREEMPTED,
                     message=formatting.evicted_for(gang, causes[gang_id]),
@@ -323,7 +324,8 @@ class _Consolidation:
             attempts=self._nominations.attempts(gang) + 1,
         )
         moved = {moved.unit.gang.id: gang for moved in plan.moved}
-        moved.update({ended.id: gang for ended in gangs_ended_by(self._evicted)})
+        ended = [each.id for each in gangs_ended_by(self._evicted) if each.id in self._session.gangs]
+        moved.update(dict.fromkeys(ended, gang))
         cycle.memory = replace(
             cycle.memory,
             nominations=dict(sorted({**cycle.memory.nominations, gang: nomination}.items())),

@@ -42,6 +42,7 @@ from phalanx.actions.preemption.victims import (
     Victim,
     VictimPool,
     assume_terminated,
+    candidates,
     usage_of_pods,
 )
 from phalanx.actions.problems.capacity_holders import charged
@@ -435,8 +436,9 @@ class _Preemption:
         by_gang: dict[GangId, list[Pod]] = {}
         for gang, pod in victims:
             by_gang.setdefault(gang.id, []).append(pod)
+        known = candidates(self._session)
         for gang_id, pods in by_gang.items():
-            gang = self._session.gangs[gang_id]
+            gang = known[gang_id]
             cause = causes.get(gang_id, "it restarts in reserved capacity")
             with self._session.statement() as statement:
                 statement.evict(
@@ -480,7 +482,8 @@ class _Preemption:
                 found[gang_id] = by
         found.update(self._finished)
         for beneficiary, decision in (*self._started.items(), *self._decisions.items()):
-            found.update({gang.id: beneficiary for gang in decision.plan.gangs_ended})
+            ended = [gang.id for gang in decision.plan.gangs_ended if gang.id in self._session.gangs]
+            found.update(dict.fromkeys(ended, beneficiary))
         return dict(sorted(found.items()))
 
     def _nominated(self) -> Iterator[Nominate]:

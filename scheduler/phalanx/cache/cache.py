@@ -5,7 +5,7 @@ show yet. Events of different kinds may arrive in any order, more than once, or 
 give the same snapshot.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from phalanx.cache.claims import ClaimTables
@@ -25,6 +25,7 @@ from phalanx.cache.events import (
     Recorded,
     Relisted,
 )
+from phalanx.cache.evictable_pods import EvictablePodTable
 from phalanx.cache.gangs import GangTable
 from phalanx.cache.nodes import NodeTable
 from phalanx.cache.nominations import NominationTable
@@ -73,15 +74,17 @@ class Cache:
         with_images: bool = False,
         state_taints: tuple[str, ...] = (),
         gangs_move: bool = False,
+        is_evictable: Callable[[Pod], bool] = lambda _: False,
     ) -> None:
         """`pod_annotations`, `node_annotations`: keys of the annotations to keep. All others are dropped.
 
         `nominating_schedulers`: those whose nominations of pods to nodes count; None for all others.
         `queue_dialects`: the other projects whose Queues count.
         `default_spread`: the topology spread constraints of pods that have none.
-        `with_images`: whether images of pods and nodes are kept.
+        `with_images`: whether images of pods and nodes are kept. `gangs_move`: whether the rules of running
+        pods are, since gangs may be moved.
         `state_taints`: taints that only say that a node takes no pods now, beside those that are known.
-        `gangs_move`: whether running gangs may be moved, so that the rules of their pods are kept.
+        `is_evictable`: whether gangs may evict this pod of another scheduler.
         """
         self.scheduler_name, self.known_workloads = scheduler_name, workload_kinds
         self._version = self._cluster_version = self._device_version = self._device_cluster_version = 0
@@ -93,11 +96,10 @@ class Cache:
         )
         self._gangs = GangTable(scheduler_name=scheduler_name, pod=pods.get, kinds=workload_kinds)
         self._foreign = ForeignUsage(scheduler_name=scheduler_name)
+        self._evictable = EvictablePodTable(scheduler_name=scheduler_name, is_selected=is_evictable)
         self._nominations = NominationTable(scheduler_name=scheduler_name, believed=nominating_schedulers)
         self._claims = ClaimTables(scheduler_name=scheduler_name, nodes=self._nodes)
-        self._devices = DeviceTables(
-            scheduler_name=scheduler_name, pod=pods.get, changed=self._claims_changed
-        )
+        self._devices = DeviceTables(scheduler_name=scheduler_name, pod=pods.get, changed=self._claim_changed)
         self._supplies: Final[tuple[SupplyTables, ...]] = (self._claims, self._devices)
         self._supplies_with: Final = by_method(self._supplies)
         self._cluster_objects = ClusterObjects(
@@ -235,6 +237,7 @@ class Cache:
         for supply in self._supplies_with["pod_changed"]:
             supply.pod_changed(old, new, log)
         self._foreign.replace(old, new)
+        self._evictable.replace(old, new, log)
         self._nominations.replace(old, new, log)
         self._placed_pods.replace(old, new, log)
         self._gangs.replace(old, new, log)
@@ -244,7 +247,7 @@ class Cache:
     def _node_changed(self, old: Node | None, new: Node | None, log: ChangeLog) -> None:
         self._placed_pods.node_changed(old, new, log)
 
-    def _claims_changed(self, uid: PodUid, log: ChangeLog) -> None:
+    def _claim_changed(self, uid: PodUid, log: ChangeLog) -> None:
         self._pods.claims_changed(uid, log)
 
     def _class_changed(self, name: str, log: ChangeLog) -> None:
@@ -266,6 +269,7 @@ class Cache:
             queue_usage=self._gangs.usage(),
             foreign=self._foreign.view(),
             foreign_terminating=self._foreign.terminating(),
+            evictable_pods=self._evictable.view(),
             nominated=self._nominations.view(),
             namespace_labels=self._cluster_objects.namespaces.by_name(),
             topologies=self._cluster_objects.all_topologies(
@@ -330,6 +334,10 @@ class Cache:
     def gang(self, gang: GangId) -> Gang | None:
         self._refresh()
         return self._gangs.get(gang)
+
+    def evictable_pod(self, gang: GangId) -> Gang | None:
+        """A pod of another scheduler that gangs may evict, as a gang."""
+        return self._evictable.get(gang)
 
     def gangs(self) -> Mapping[GangId, Gang]:
         self._refresh()

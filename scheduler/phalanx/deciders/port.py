@@ -1,11 +1,13 @@
 """The protocol by which the running scheduler runs cycles."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Protocol
 
 from phalanx.cache.cache import Cache
 from phalanx.cache.events import Event
 from phalanx.framework.config import ActionName, SchedulerConfig
+from phalanx.framework.evictable_pods import is_selected
 from phalanx.framework.registry import declared_reads, default_spread, reads_images
 from phalanx.model.decisions import Advised, CycleResult
 from phalanx.model.snapshot import Snapshot
@@ -62,4 +64,5 @@ def new_cache(config: SchedulerConfig) -> Cache:
         with_images=reads_images(config),
         state_taints=config.state_taints,
         gangs_move=ActionName.CONSOLIDATE in config.actions,
+        is_evictable=partial(is_selected, config.evictable_pods),
     )

@@ -13,6 +13,7 @@ import msgspec
 import yaml
 from msgspec import Meta, Struct
 
+from phalanx.framework.evictable_pods import ENTRIES_MAX, EvictablePods, positions_of_errors
 from phalanx.framework.retry import BIND_REFUSALS_PER_MINUTE_MAX, RetryConfig
 from phalanx.framework.strict_yaml import StrictConstructor, describe
 from phalanx.model.dialects.queues import QueueDialectName
@@ -207,6 +208,9 @@ class SchedulerConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="c
     nominating_schedulers: tuple[str, ...] | None = None
     """The schedulers whose pods may withhold capacity by `status.nominatedNodeName` before they are bound.
     With `null` all but Phalanx, with `[]` none."""
+    evictable_pods: Annotated[tuple[EvictablePods, ...], Meta(max_length=ENTRIES_MAX)] = (EvictablePods(),)
+    """The pods of other schedulers that gangs of higher priority may evict: those that one of the entries
+    selects. With `[]` none."""
     queue_dialects: tuple[QueueDialectName, ...] = ()
     """The API groups of other projects whose Queues are read, beside those of Phalanx: of Volcano and of
     KAI."""
@@ -262,6 +266,9 @@ def config_errors(config: SchedulerConfig) -> Iterator[ConfigError]:
             "consolidate needs preempt, which reserves the capacity that it frees", path=("actions",)
         )
     yield from _frequent_binds(config.retry)
+    for position in positions_of_errors(config.evictable_pods):
+        path = ("evictablePods", position, "namespaces")
+        yield ConfigError("pods of kube-system are never evicted", path=path)
     yield from _repeated("workloads", [kind.name for kind in config.workloads])
     for position, kind in enumerate(config.workloads):
         yield from _kind_errors(("workloads", position), kind)

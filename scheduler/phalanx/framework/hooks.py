@@ -7,11 +7,13 @@ of another type than the hook declares is such an error.
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
+from itertools import chain
 from typing import Any, Final, TypeVar
 
 from msgspec import json
 
 from phalanx.framework.eligibility import NodeCheck
+from phalanx.framework.evictable_pods import reason_to_evict
 from phalanx.framework.eviction_policy import QUESTIONS, EvictionPolicy, NoEvictions
 from phalanx.framework.evictions import Beneficiary, PodEvictionLimit, QueueEvictionLimit
 from phalanx.framework.overriders import Overrider, Overriders
@@ -384,6 +386,8 @@ class Hooks:
         return self._reason(victim, beneficiary) or ""
 
     def _reason(self, victim: Gang, beneficiary: Beneficiary) -> str | None:
+        if victim.id in self._view.evictable_pods:
+            return reason_to_evict(victim, beneficiary)
         answers: Iterator[str | None] = self._ask_policies("reason", lambda _: None, victim, beneficiary)
         return next((answer for answer in answers if answer is not None), None)
 
@@ -412,7 +416,8 @@ class Hooks:
         return [limit for limits in self._ask_policies("pod_limits", self._no_pod) for limit in limits]
 
     def _no_pod(self, message: str) -> tuple[PodEvictionLimit, ...]:
-        return (PodEvictionLimit(message, pods=_pods_of(self._view.gangs.values()), count=0),)
+        gangs = chain(self._view.gangs.values(), self._view.evictable_pods.values())
+        return (PodEvictionLimit(message, pods=_pods_of(gangs), count=0),)
 
     def delayed_until(self, beneficiary: Gang) -> int:
         """The time (ms) before which nothing is evicted or moved for the gang; 0 for none."""
@@ -423,7 +428,12 @@ class Hooks:
         return max(self._ask_policies("protected_until", lambda _: NEVER, victim, beneficiary), default=0)
 
     def eviction_rank(self, gang: Gang) -> tuple[int, ...]:
-        """The ranks of all plugins, among gangs of one priority the lowest go first."""
+        """The ranks of all plugins, among gangs of one priority the lowest go first.
+
+        A pod of another scheduler has none and goes before: it is in nobody's share.
+        """
+        if gang.id in self._view.evictable_pods:
+            return ()
         return tuple(
             [self._ask(plugin, "eviction_rank", 0, gang, view) for plugin, view in self._eviction_rank]
         )

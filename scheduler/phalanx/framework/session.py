@@ -134,6 +134,11 @@ class Session:
         """A gang as snapshots have it, with shapes of pods as in this session."""
         return self._with_classes({gang.id: gang})[gang.id]
 
+    @cached_property
+    def evictable_pods(self) -> Mapping[GangId, Gang]:
+        """The pods of other schedulers that gangs may evict, each as a gang of one without a queue."""
+        return MappingProxyType(self._with_classes(self.snapshot.evictable_pods))
+
     def add_gangs(self, gangs: Iterable[Gang]) -> None:
         """Look at more gangs of the snapshot. Fair shares do not count them in this cycle."""
         new = self._with_classes({gang.id: gang for gang in gangs})

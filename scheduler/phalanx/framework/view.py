@@ -55,6 +55,10 @@ class SessionView(Protocol):
         """All gangs, sorted by id."""
 
     @property
+    def evictable_pods(self) -> Mapping[GangId, Gang]:
+        """The pods of other schedulers that gangs may evict, each as a gang of one without a queue."""
+
+    @property
     def gangs_after_starts(self) -> Mapping[GangId, Gang]:
         """The same as if the pods that the cycle has placed so far were assumed to be on their nodes."""
 

@@ -82,6 +82,8 @@ class Snapshot(Struct, frozen=True):
     - `foreign`: usage per node of pods of other schedulers that may end, by owner, such as "Job team/x" or
       "pod team/y".
     - `foreign_terminating`: those of these owners all of whose pods are being deleted, sorted.
+    - `evictable_pods`: the pods of other schedulers that gangs may evict, each as a gang without a queue;
+      also those of them that are being deleted.
     - `nominated`: pods of other schedulers that are nominated to a node and not bound yet, by priority, the
       highest first.
     - `claims` is keyed by "namespace/name".
@@ -112,6 +114,7 @@ class Snapshot(Struct, frozen=True):
     queue_usage: Mapping[QueueName, Mapping[NodeName, Resources]] = {}
     foreign: Mapping[str, Mapping[NodeName, Resources]] = {}
     foreign_terminating: tuple[str, ...] = ()
+    evictable_pods: Mapping[GangId, Gang] = {}
     nominated: Mapping[NodeName, tuple[NominatedPods, ...]] = {}
     namespace_labels: Mapping[str, Mapping[str, str]] = {}
     topologies: Mapping[str, Topology] = {}

@@ -24,6 +24,7 @@ _log = structlog.get_logger(__name__)
 _FIXED: Final = (
     "scheduler_name",
     "nominating_schedulers",
+    "evictable_pods",
     "queue_dialects",
     "state_taints",
     "workloads",

@@ -15,6 +15,7 @@ from phalanx.cache.devices.leftover_claims import holders, is_unready
 from phalanx.cache.devices.tables import DeviceTables
 from phalanx.cache.devices.users import ClaimUsers, PublishedDevices
 from phalanx.cache.events import Assumed, ChangeLog
+from phalanx.cache.evictable_pods import EvictablePodTable
 from phalanx.cache.gang_view import GangView
 from phalanx.cache.gangs import GangTable
 from phalanx.cache.group_trees import IN_TREES, GroupTrees
@@ -45,6 +46,7 @@ def check_cache(cache: Cache) -> None:
     _check_pod_table(cache._pods)
     _check_node_table(cache._nodes, pods, cache._claims.attached.usage())
     _check_foreign_usage(cache._foreign, pods)
+    _check_evictable_pods(cache._evictable, pods)
     _check_nomination_table(cache._nominations, pods)
     _check_placed_pod_index(cache._placed_pods, pods)
     _check_gang_table(cache._gangs, pods)
@@ -96,6 +98,14 @@ def _check_foreign_usage(table: ForeignUsage, pods: Iterable[Pod]) -> None:
         recomputed.replace(None, pod)
     assert recomputed.view() == table.view(), "foreign usage differs from the sum of its pods"
     assert recomputed.terminating() == table.terminating(), "foreign pods that are being deleted differ"
+
+
+def _check_evictable_pods(table: EvictablePodTable, pods: Iterable[Pod]) -> None:
+    """Assert that these are those among `pods`, which are all pods."""
+    recomputed = EvictablePodTable(scheduler_name=table._scheduler_name, is_selected=table._is_selected)
+    for pod in pods:
+        recomputed.replace(None, pod, ChangeLog())
+    assert recomputed.view() == table.view(), "evictable pods differ from those among all pods"
 
 
 def _check_nomination_table(table: NominationTable, pods: Iterable[Pod]) -> None:

@@ -40,9 +40,10 @@ class PreemptionsAreValid(Check):
     covered. Lost members that the same cycle replaces count as if they ran. A moved victim has no higher
     priority than the beneficiary, and capacity is held for it too. A victim is preemptible and not finishing,
     unless it was marked for eviction before. All members of its gang are evicted, or the remaining ones reach
-    its minimum. On each node of the nomination, the free capacity, that of terminating pods and that of
-    victims cover the usage of all beneficiaries there. Later, gangs of higher priority in the beneficiary's
-    queue may use some of it.
+    its minimum. A pod of another scheduler has a lower priority than the beneficiary, and one below zero. On
+    each node of the nomination, the free capacity, that of terminating pods and that of victims cover the
+    usage of all beneficiaries there. Later, gangs of higher priority in the beneficiary's queue may use some
+    of it.
     """
 
     name = "S22"
@@ -69,14 +70,14 @@ class PreemptionsAreValid(Check):
         self.reached("gang-preempted")
         queues = {str(gang): gang.queue for gang in snapshot.gangs.values()}
         for eviction in preempting:
-            victim = snapshot.gangs.get(eviction.gang)
+            victim = _victim(eviction, snapshot)
             if eviction.reason == MOVED:
                 self.reached("gang-moved")
             elif victim is not None and queues.get(eviction.beneficiary) != victim.queue:
                 self.reached("gang-reclaimed")
 
     def _check_victim(self, eviction: Evict, snapshot: Snapshot, result: CycleResult) -> None:
-        victim = snapshot.gangs.get(eviction.gang)
+        victim = _victim(eviction, snapshot)
         helped = [gang for gang in snapshot.gangs.values() if str(gang) == eviction.beneficiary]
         if victim is None or not helped:
             self.violated(
@@ -88,6 +89,8 @@ class PreemptionsAreValid(Check):
         if not was_marked and (never or _is_finishing(victim, snapshot)):
             self.violated(eviction.name, f"evicted although {victim} is finishing or not preemptible")
         allows = _may_move if eviction.reason == MOVED else _may_evict
+        if eviction.gang in snapshot.evictable_pods:
+            allows = _outranks
         moving = {*snapshot.memory.moves, *result.memory.moves}
         if eviction.reason == MOVED and eviction.gang not in moving:
             self.violated(eviction.name, f"evicted to be moved, and no capacity is held for {victim}")
@@ -316,6 +319,15 @@ def _may_evict(gang: Gang, victim: Gang) -> bool:
     return gang.queue != victim.queue or gang.priority > victim.priority
 
 
+def _victim(eviction: Evict, snapshot: Snapshot) -> Gang | None:
+    return snapshot.gangs.get(eviction.gang) or snapshot.evictable_pods.get(eviction.gang)
+
+
+def _outranks(gang: Gang, other: Gang) -> bool:
+    """Whether the gang may evict this pod of another scheduler, by the default configuration."""
+    return gang.may_preempt and other.priority < min(0, gang.priority) and other.namespace != "kube-system"
+
+
 def _may_move(gang: Gang, victim: Gang) -> bool:
     return gang.priority >= victim.priority
 
@@ -323,7 +335,7 @@ def _may_move(gang: Gang, victim: Gang) -> bool:
 def _freed(snapshot: Snapshot, gone: set[PodUid]) -> dict[NodeName, Resources]:
     """Usage by node of terminating pods and of those in `gone`."""
     freed: dict[NodeName, Resources] = {}
-    for pod in _members(snapshot.gangs.values()):
+    for pod in _members([*snapshot.gangs.values(), *snapshot.evictable_pods.values()]):
         if pod.node is not None and pod.holds_node and (pod.deleting or pod.uid in gone):
             freed[pod.node] = add(freed.get(pod.node, NONE), pod_usage(pod))
     return freed

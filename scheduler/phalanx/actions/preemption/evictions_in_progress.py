@@ -8,6 +8,7 @@ from phalanx.actions.preemption.nominations import Nominations
 from phalanx.actions.preemption.victims import (
     TerminatingPods,
     Victim,
+    candidates,
     may_still_be_evicted,
     terminating_pods,
     victim_of,
@@ -74,7 +75,8 @@ class EvictionsInProgress:
             victim = self._known.gang_of(pod).id
             if session.pod_state(pod) is PodState.BOUND and not self._is_moving(victim):
                 by_gang.setdefault(victim, []).append(pod)
-        victims = [victim_of(session.gangs[victim], pods, session) for victim, pods in by_gang.items()]
+        known = candidates(session)
+        victims = [victim_of(known[victim], pods, session) for victim, pods in by_gang.items()]
         unmarked = [each.gang for each in victims if not all(map(is_marked_for_eviction, each.pods))]
         return not unmarked or (
             all(may_still_be_evicted(victim, gang, session) for victim in unmarked)

@@ -12,7 +12,7 @@ from functools import cached_property
 
 from msgspec.structs import replace
 
-from phalanx.actions.preemption.victims import termination_deadline
+from phalanx.actions.preemption.victims import candidates, termination_deadline
 from phalanx.actions.problems.capacity_holders import assigned_pods, charged, usage_with_charges
 from phalanx.actions.problems.held_devices import reserve, still_held
 from phalanx.framework.session import Session
@@ -137,7 +137,7 @@ class Nominations:
             return {}
         return {
             pod.uid: (gang, pod)
-            for gang in self._session.gangs.values()
+            for gang in candidates(self._session).values()
             for pod in gang.members
             if pod.uid in victims and pod.holds_node
         }

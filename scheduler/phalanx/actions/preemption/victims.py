@@ -2,12 +2,13 @@
 
 A gang loses members beyond its minimum, or it is evicted whole. Each member beyond the minimum is a unit of
 its own; if there are many, several form one unit. With `disruption` mode Single each member is a unit. Pods
-that terminate anyway are no victims, nor are members of other schedulers. Nor are assumed pods: they are not
+that terminate anyway are no victims, nor are members of other schedulers. Pods of other schedulers that are
+in no gang are units of their own (`framework/evictable_pods.py`). Assumed pods are no victims: they are not
 evicted before the API server confirms them. But a gang of which all pods wait for devices is one unit:
 nothing is deleted, its placement ends. Starts of this cycle are given up instead (`starts.py`).
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -81,6 +82,11 @@ class EvictableUnits(Struct, frozen=True):
     """The next time (ms) at which other gangs may be evicted, if any."""
 
 
+def candidates(session: Session) -> Mapping[GangId, Gang]:
+    """All that may be evicted: the gangs, and pods of other schedulers."""
+    return {**session.gangs, **session.evictable_pods} if session.evictable_pods else session.gangs
+
+
 class VictimPool:
     """Finds the victims of one session; the units of each gang are computed once."""
 
@@ -96,7 +102,7 @@ class VictimPool:
             return EvictableUnits((), delayed_until if delayed_until < NEVER else None)
         found: list[Victim] = []
         later: list[int] = []
-        for gang in session.gangs.values():
+        for gang in candidates(session).values():
             new_nodes = session.assigned_nodes(gang)
             if not (gang.nodes or new_nodes) or not is_allowed(gang, beneficiary, session):
                 continue
@@ -142,7 +148,9 @@ def terminating_pods(session: Session) -> list[TerminatingPods]:
     found = []
     evicted = {each.gang for each in session.evictions}
     changed = {gang.id for gang in session.incomplete} | evicted
-    for gang in [session.gangs[name] for name in sorted(changed)]:
+    changed |= {name for name, gang in session.evictable_pods.items() if gang.has_deleting}
+    known = candidates(session)
+    for gang in [known[name] for name in sorted(changed)]:
         pods = [
             pod for pod in gang.members if pod.holds_node and session.pod_state(pod) is PodState.RELEASING
         ]
@@ -185,16 +193,16 @@ def may_still_be_evicted(gang: Gang, beneficiary: Gang, session: Session) -> boo
     is_finishing = session.records.of(gang).record.finishing_since > 0
     if until >= NEVER or (is_finishing and until > session.snapshot.now):
         return False
-    return gang.queue != beneficiary.queue or session.hooks.may_evict(
-        gang, Beneficiary(beneficiary, requested={})
-    )
+    is_judged_again = gang.queue == beneficiary.queue or gang.id in session.evictable_pods
+    return not is_judged_again or session.hooks.may_evict(gang, Beneficiary(beneficiary, requested={}))
 
 
 def _units_of(gang: Gang, session: Session) -> Iterator[Victim]:
+    is_foreign = gang.id in session.evictable_pods
     holders = [
         pod
         for pod in gang.members
-        if pod.holds_node and _is_ours(pod, session) and not _is_terminating(pod, session)
+        if pod.holds_node and (is_foreign or _is_ours(pod, session)) and not _is_terminating(pod, session)
     ]
     if not holders or any(pod.assumed for pod in holders):
         if holders and all(pod.awaits_devices for pod in holders):
