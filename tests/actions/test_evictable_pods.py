@@ -152,17 +152,17 @@ class Case(Struct, frozen=True):
 def random_case(random: Random) -> Case:
     nodes = {f"n{number}": random.randint(1, 5) for number in range(random.randint(1, 3))}
     left, holders = dict(nodes), list[Holder]()
-    for number in range(random.randint(0, 7)):
+    for number in range(random.randint(2, 9)):
         on = random.choice([*nodes])
         if left[on]:
-            holders.append(_holder(random, f"h{number}", on, random.randint(1, left[on])))
+            holders.append(_holder(random, f"h{number}", on, random.randint(1, min(2, left[on]))))
             left[on] -= holders[-1].gpus
     return Case(
         nodes,
         tuple(holders),
         members=random.randint(1, 3),
-        gpus=random.randint(1, 3),
-        priority=random.choice((-5, -1, 0, 0, 0, 5)),
+        gpus=random.choice((1, 1, 2, 3)),
+        priority=random.choice((-5, -1, 0, 0, 0, 5, 5)),
         policy=random.choice((*["PreemptLowerPriority"] * 5, "Never")),
         limit=random.choice((1000, 1000, random.randint(1, 9))),
         entries=random.choice((DEFAULT, DEFAULT, (), _entries(random))),
@@ -176,7 +176,7 @@ def _holder(random: Random, name: str, on: str, gpus: int) -> Holder:
         name,
         on,
         gpus,
-        priority=random.choice((-1000, -5, -1, -1, 0, 3)),
+        priority=random.choice((-1000, -5, -1, -1, -1, 0)),
         scheduler=scheduler,
         namespace="team" if is_ours else random.choice(("ops", "ops", "web", "kube-system")),
         owner="" if is_ours else random.choice(("", "", "", "Job", "DaemonSet", "Node")),

@@ -118,3 +118,11 @@ def test_a_member_whose_node_is_gone_is_replaced() -> None:
     cache, gang = on_node()
     cache.apply(Deleted("Node", "", "n"))
     assert objection(cache, evict(gang, "MemberReplaced")) is None
+
+
+def test_a_pod_of_another_scheduler_is_evicted_while_the_configuration_selects_it() -> None:
+    cache = Cache(scheduler_name="phalanx", is_evictable=lambda pod: ("app", "sweep") in pod.all_labels)
+    fields = {"uid": "a", "schedulerName": "other", "nodeName": "n"}
+    for labels, expected in (({"app": "sweep"}, None), ({}, "its gang is gone")):
+        cache.apply(Applied(pod("a", labels=labels, **fields)))
+        assert objection(cache, evict(GangId("a"), beneficiary="team/g")) == expected

@@ -16,7 +16,7 @@ from phalanx.model.decisions import (
     QueueReport,
 )
 from phalanx.model.memory import Memory, Move, Nomination
-from phalanx.model.names import GangId, NodeName, QueueName
+from phalanx.model.names import NO_QUEUE, GangId, NodeName, QueueName
 from phalanx.model.pods import PodPhase
 from phalanx.model.resources import GPU
 from phalanx_simulator.invariants.preemptions import PreemptionsAreValid
@@ -41,15 +41,20 @@ def verdicts(
     again: int = 0,
     known: Mapping[GangId, Nomination] = NONE_KNOWN,
     placed: tuple[Placement, ...] = (),
+    is_of_others: bool = False,
 ) -> list[str]:
     """Violations when these members of gang low are evicted for gang high, which is nominated for `gpus`
     GPUs.
 
     `again`: GPUs on the node that are held for gang low. `placed`: what the cycle places.
+    `is_of_others`: whether gang low is a pod of another scheduler.
     """
     scenario.memory = Memory(nominations=known)
     snapshot = scenario.snapshot()
     low = snapshot.gangs[GangId("gang-low")]
+    if is_of_others:
+        rest = {name: gang for name, gang in snapshot.gangs.items() if gang is not low}
+        snapshot = replace(snapshot, gangs=rest, evictable_pods={low.id: replace(low, queue=NO_QUEUE)})
     evictions = tuple(
         Evict(
             low.members[i].uid,
@@ -107,6 +112,15 @@ def test_surplus_members_may_be_evicted_alone() -> None:
 
 def test_a_victim_of_equal_priority_violates() -> None:
     assert verdicts(cluster(priority=1), 0, 1) == ["S22", "S22"]
+
+
+@pytest.mark.parametrize(("priority", "expected"), [(-1, []), (0, ["S22"])])
+def test_a_pod_of_another_scheduler_is_a_victim_below_priority_zero(
+    priority: int, expected: list[str]
+) -> None:
+    scenario = Scenario().nodes("n", gpu=8).gang("low", 1, gpu=8, on=["n-0"], priority=priority)
+    scenario.gang("high", 1, gpu=8, priority=1)
+    assert verdicts(scenario, 0, gpus=8, is_of_others=True) == expected
 
 
 def test_a_moved_victim_may_have_equal_but_not_higher_priority() -> None:

@@ -6,6 +6,7 @@ give the same snapshot.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Final
 
 from phalanx.cache.claims import ClaimTables
@@ -121,9 +122,9 @@ class Cache:
         self._placed_pods = PlacedPodIndex(
             scheduler_name=scheduler_name, pods=self._pods.values, gangs_move=gangs_move
         )
-        self._kinds = self._tables()
 
-    def _tables(self) -> Mapping[str, ObjectStore[Any]]:
+    @cached_property
+    def _kinds(self) -> Mapping[str, ObjectStore[Any]]:
         tables = {kind: table for supply in self._supplies for kind, table in supply.tables.items()}
         return tables | {
             "Pod": self._pods,

@@ -323,9 +323,9 @@ def _victim(eviction: Evict, snapshot: Snapshot) -> Gang | None:
     return snapshot.gangs.get(eviction.gang) or snapshot.evictable_pods.get(eviction.gang)
 
 
-def _outranks(gang: Gang, other: Gang) -> bool:
+def _outranks(gang: Gang, victim: Gang) -> bool:
     """Whether the gang may evict this pod of another scheduler, by the default configuration."""
-    return gang.may_preempt and other.priority < min(0, gang.priority) and other.namespace != "kube-system"
+    return gang.may_preempt and victim.priority < min(0, gang.priority) and victim.namespace != "kube-system"
 
 
 def _may_move(gang: Gang, victim: Gang) -> bool:
