@@ -23,6 +23,7 @@ from phalanx.model.decisions import CycleResult
 from phalanx.model.events import Applied, Deleted
 from phalanx.model.memory import Memory
 from phalanx.model.names import NO_QUEUE, GangId
+from phalanx.model.reasons import Reason
 from phalanx_simulator.invariants.cache_tables import check_cache
 
 from tests.examples import holds
@@ -90,6 +91,10 @@ class Case(Struct, frozen=True):
             yield holder.written()
         yield named("Queue", "default", spec={"limit": {GPU: self.limit}})
         yield pod_group("g", minMember=self.members)
+        yield from self.pods()
+
+    def pods(self) -> Iterator[KubeObject]:
+        """The members of the gang."""
         for number in range(self.members):
             yield pod(
                 f"g-{number}",
@@ -279,6 +284,47 @@ def test_which_pods_are_evictable(
     case = replace(FULL, holders=(replace(ONLY, **fields),), entries=entries)
     assert bool(evicted(case, cycles(case, 1)[0])) is expected
     assert mistakes(case) == []
+
+
+class Slowly:
+    """The gang of FULL, cycle by cycle: what is decided happens only where the test says so."""
+
+    def __init__(self) -> None:
+        self.cache, self._engine, self._memory = new_cache(FULL.config), Engine(FULL.config), Memory()
+        self.cache.apply_all(map(Applied, FULL.objects()))
+
+    def decide(self, seconds: int) -> CycleResult:
+        """The cycle so many seconds after the first one."""
+        snapshot = self.cache.snapshot(now=NOW + 1000 * seconds, seed=0, memory=self._memory)
+        result = self._engine.decide(snapshot)
+        self._memory = result.memory
+        return result
+
+
+def reasons(result: CycleResult) -> list[tuple[str, Reason]]:
+    return [(each.group, each.reason) for each in result.verdicts]
+
+
+def test_the_capacity_is_held_until_the_pod_has_ended() -> None:
+    slowly = Slowly()
+    assert [each.name for each in slowly.decide(0).evictions] == ["h"]
+    slowly.cache.apply(Applied(pod("later", requests={GPU: 4}, priority=0)))
+    for change in (ONLY, replace(ONLY, deleting=True)):
+        slowly.cache.apply(Applied(change.written()))
+        result = slowly.decide(1)
+        assert (result.evictions, result.placements) == ((), ())
+        assert reasons(result)[0] == ("team/g", Reason.EVICTION_IN_PROGRESS)
+    slowly.cache.apply(Deleted("Pod", "ops", "h"))
+    assert [each.group for each in slowly.decide(2).placements] == ["team/g"]
+
+
+def test_an_eviction_that_has_not_happened_is_decided_again_while_it_is_allowed() -> None:
+    for priority, expected in ((0, ["h"]), (-1, [])):
+        slowly = Slowly()
+        slowly.decide(0)
+        (waiting,) = replace(FULL, holders=(), priority=priority).pods()
+        slowly.cache.apply(Applied(waiting))
+        assert [each.name for each in slowly.decide(11).evictions] == expected
 
 
 def test_members_beyond_the_minimum_evict_no_pods_of_others() -> None:
