@@ -367,6 +367,20 @@ def test_a_hard_budget_protects_a_pod_of_others() -> None:
         assert len(Engine(config).decide(cluster.snapshot()).evictions) == expected
 
 
+@pytest.mark.parametrize(
+    ("priority", "entries", "expected"),
+    [(-1, DEFAULT, 4), (-1, (), 0), (0, DEFAULT, 0), (3, ({"belowPriority": 4},), 0)],
+)
+def test_shares_count_what_gives_way_to_priority_0(
+    priority: int, entries: Sequence[dict[str, Any]], expected: int
+) -> None:
+    case = replace(FULL, holders=(replace(ONLY, priority=priority),), entries=entries)
+    queue = named("Queue", "default", spec={"guarantee": {GPU: 4}})
+    cluster = StaticCluster([*case.objects(), queue], config=case.config, now=NOW)
+    (report,) = Engine(case.config).decide(cluster.snapshot()).queues.values()
+    assert report.fair_share.get(GPU, 0) == expected
+
+
 def test_the_cause_names_both_priorities_and_nothing_is_remembered_of_the_victim() -> None:
     result = cycles(FULL, 1)[0]
     said = "evicted so that team/g of queue default can start: its priority 0 is above -1 of ops/h"

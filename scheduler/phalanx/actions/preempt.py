@@ -322,6 +322,10 @@ class _Preemption:
         if result is None or result.plan is None:
             starts = self._starts_for(demand, beneficiary, taken)
             result = search_in_turn(find, starts, victims, lambda each: goes_before(each.gang, gang, session))
+        others = [each for each in evictable.victims if least and each.gang.id in session.evictable_pods]
+        if result.plan is None and others:  # their capacity counts like free capacity: nothing must be freed
+            instead = self._search(demand, VictimCandidates(others, (), limits), search, bound)
+            result = instead if instead.plan is not None else result
         if result.plan is not None:
             self._decide(demand, result, beneficiary, reserved_starts)
             self._assume_decided(gang, result.plan, limits, trial)

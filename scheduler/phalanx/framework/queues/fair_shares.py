@@ -2,13 +2,13 @@
 
 They are the shares at the begin of the cycle: its placements do not change them.
 
-The capacity is the allocatable amount of all nodes without the usage of pods outside all queues; a node that
-is faulty or cordoned counts with the usage of queues only. A waiting gang counts with the pods that it lacks
-to its minimum. It does not count where a plugin objects, no node can take its pods, or its last verdict is
-impossible.
+The capacity is the allocatable amount of all nodes without the usage of pods outside all queues, unless these
+give way to gangs of priority 0 (`evictable_pods.py`); a node that is faulty or cordoned counts with the usage
+of queues only. A waiting gang counts with the pods that it lacks to its minimum. It does not count where a
+plugin objects, no node can take its pods, or its last verdict is impossible.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Protocol
 
@@ -42,6 +42,7 @@ from phalanx.model.queues import Flavor, Queue, Selector
 from phalanx.model.reasons import Category, Objection, Reason
 from phalanx.model.resources import Resources, add, fits, scale, subtract, sum_of
 from phalanx.model.snapshot import Snapshot
+from phalanx.model.supplies.known import pod_usage
 from phalanx.model.supplies.supply import SessionSupply
 
 
@@ -280,7 +281,7 @@ class FairShares:
 
 
 def _capacity(session: _Session, partition: _Partition, devices: DeviceCapacity) -> dict[str, int]:
-    """Allocatable amounts of the usable nodes without the usage of pods outside all queues.
+    """Allocatable amounts of the usable nodes without the usage of pods outside all queues that stay.
 
     A node that takes no new pods counts with the current usage of queues.
     """
@@ -296,10 +297,18 @@ def _capacity(session: _Session, partition: _Partition, devices: DeviceCapacity)
         open_nodes = tuple([node for node in facts.open_nodes if node in nodes])
         allocatable = sum_of(nodes[node].node.allocatable for node in open_nodes)
     used = sums.total(("used", partition.selector), {node: nodes[node].used for node in open_nodes})
-    rest = subtract(sum_of([allocatable, *usage]), used)
+    rest = subtract(sum_of([allocatable, *usage, *_giving_way(session, open_nodes)]), used)
     if devices.names:
         rest = add(rest, devices.beside_allocatable(nodes, open_nodes))
     return {resource: max(0, amount) for resource, amount in rest.items()}
+
+
+def _giving_way(session: _Session, open_nodes: Sequence[NodeName]) -> Iterator[Resources]:
+    """The usage, on these nodes, of pods of other schedulers that give way to gangs of priority 0."""
+    gangs = session.snapshot.evictable_pods.values()
+    there = frozenset(open_nodes) if gangs else ()
+    pods = (pod for gang in gangs if gang.priority < 0 for pod in gang.members)
+    return (pod_usage(pod) for pod in pods if pod.node in there)
 
 
 def _total_on(
