@@ -43,6 +43,7 @@ from phalanx.actions.preemption.victims import (
     VictimPool,
     assume_terminated,
     candidates,
+    not_taken,
     usage_of_pods,
 )
 from phalanx.actions.problems.capacity_holders import charged
@@ -317,7 +318,7 @@ class _Preemption:
             return self._search(demand, VictimCandidates(some, both, limits, enough), search, bound)
 
         units = self._pool.victims_for(beneficiary).victims if overdue.exist_for(gang.id, session) else ()
-        late = [each for each in overdue.yielding(units, gang, session) if _is_left(each, taken)]
+        late = not_taken(overdue.yielding(units, gang, session), taken)
         result = self._search(demand, VictimCandidates(late, (), limits), search, bound) if late else None
         if result is None or result.plan is None:
             starts = self._starts_for(demand, beneficiary, taken)
@@ -352,7 +353,7 @@ class _Preemption:
     ) -> Evictable:
         """What may be evicted, whether the cycle had started anything or not."""
         units = self._pool.victims_for(beneficiary)
-        victims = [each for each in units.victims if _is_left(each, taken)]
+        victims = not_taken(units.victims, taken)
         found = Evictable(victims, limits, units.next_at)
         recent = self._starts.decided(taken) if victims else []
         return evictable_without(recent, found, beneficiary, self._session) if recent else found
@@ -362,7 +363,7 @@ class _Preemption:
     ) -> Sequence[Victim]:
         """The starts that may be given up, beside what is held and yields to the demand."""
         yielding = self._yielding.give_up_to(demand)
-        starts = [each for each in self._starts.starts_for(beneficiary) if _is_left(each, taken)]
+        starts = not_taken(self._starts.starts_for(beneficiary), taken)
         yielding.undo()
         return starts
 
@@ -497,8 +498,3 @@ class _Preemption:
 
 def _to_evict_for(failure: Failure) -> Failure:
     return replace(failure, demand=part_to_evict_for(failure.demand))
-
-
-def _is_left(victim: Victim, taken: Collection[PodUid]) -> bool:
-    """Whether none of its pods is taken by another decision."""
-    return not any(pod.uid in taken for pod in victim.pods)

@@ -97,7 +97,7 @@ class Cache:
         )
         self._gangs = GangTable(scheduler_name=scheduler_name, pod=pods.get, kinds=workload_kinds)
         self._foreign = ForeignUsage(scheduler_name=scheduler_name)
-        self._evictable = EvictablePodTable(scheduler_name=scheduler_name, is_selected=is_evictable)
+        self.evictable = EvictablePodTable(scheduler_name=scheduler_name, is_selected=is_evictable)
         self._nominations = NominationTable(scheduler_name=scheduler_name, believed=nominating_schedulers)
         self._claims = ClaimTables(scheduler_name=scheduler_name, nodes=self._nodes)
         self._devices = DeviceTables(scheduler_name=scheduler_name, pod=pods.get, changed=self._claim_changed)
@@ -238,7 +238,7 @@ class Cache:
         for supply in self._supplies_with["pod_changed"]:
             supply.pod_changed(old, new, log)
         self._foreign.replace(old, new)
-        self._evictable.replace(old, new, log)
+        self.evictable.replace(old, new, log)
         self._nominations.replace(old, new, log)
         self._placed_pods.replace(old, new, log)
         self._gangs.replace(old, new, log)
@@ -270,7 +270,7 @@ class Cache:
             queue_usage=self._gangs.usage(),
             foreign=self._foreign.view(),
             foreign_terminating=self._foreign.terminating(),
-            evictable_pods=self._evictable.view(),
+            evictable_pods=self.evictable.view(),
             nominated=self._nominations.view(),
             namespace_labels=self._cluster_objects.namespaces.by_name(),
             topologies=self._cluster_objects.all_topologies(
@@ -335,10 +335,6 @@ class Cache:
     def gang(self, gang: GangId) -> Gang | None:
         self._refresh()
         return self._gangs.get(gang)
-
-    def evictable_pod(self, gang: GangId) -> Gang | None:
-        """A pod of another scheduler that gangs may evict, as a gang."""
-        return self._evictable.get(gang)
 
     def gangs(self) -> Mapping[GangId, Gang]:
         self._refresh()

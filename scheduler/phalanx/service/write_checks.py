@@ -267,7 +267,7 @@ class CacheEvictionCheck:
         A recreated PodGroup is another gang. A gang with another succeeded member is finishing and is left
         alone.
         """
-        gang = self._cache.gang(eviction.gang) or self._cache.evictable_pod(eviction.gang)
+        gang = self._cache.gang(eviction.gang) or self._cache.evictable.get(eviction.gang)
         if gang is None:
             return "its gang is gone"
         if gang.succeeded > eviction.succeeded:

@@ -46,7 +46,7 @@ def check_cache(cache: Cache) -> None:
     _check_pod_table(cache._pods)
     _check_node_table(cache._nodes, pods, cache._claims.attached.usage())
     _check_foreign_usage(cache._foreign, pods)
-    _check_evictable_pods(cache._evictable, pods)
+    _check_evictable_pods(cache.evictable, pods)
     _check_nomination_table(cache._nominations, pods)
     _check_placed_pod_index(cache._placed_pods, pods)
     _check_gang_table(cache._gangs, pods)

@@ -19,7 +19,7 @@ from phalanx.actions.preemption.victim_problem import (
     required_units,
     vector_of,
 )
-from phalanx.actions.preemption.victims import Victim, VictimPool
+from phalanx.actions.preemption.victims import Victim, VictimPool, not_taken
 from phalanx.framework.evictions import QueueEvictionLimit
 from phalanx.framework.queues.guarantees import Coverage
 from phalanx.framework.session import Session
@@ -61,8 +61,7 @@ def sets_to_evict(
     beneficiary = beneficiary_of(demand)
     if session.hooks.least_evictions(beneficiary):
         return
-    units = VictimPool(session).victims_for(beneficiary).victims
-    left = [each for each in units if not any(pod.uid in taken for pod in each.pods)]
+    left = not_taken(VictimPool(session).victims_for(beneficiary).victims, taken)
     limits = session.hooks.queue_eviction_limits(beneficiary)
     yield from _sets(*_problem(demand, session, left, taken, limits))
     hard = [limit for limit in limits if limit.is_hard]

@@ -18,7 +18,7 @@ from phalanx.actions.demands.demand import Demand, Stage
 from phalanx.actions.demands.demand_queue import rank_of
 from phalanx.actions.outcome import Outcome
 from phalanx.actions.preemption.victim_search import SearchResult
-from phalanx.actions.preemption.victims import Victim, in_parts, is_allowed, usage_of_pods
+from phalanx.actions.preemption.victims import Victim, in_parts, is_allowed, not_taken, usage_of_pods
 from phalanx.actions.problems.capacity_holders import total_of
 from phalanx.actions.problems.placement import DemandPlacement
 from phalanx.framework.changes import CapacityHold
@@ -78,11 +78,7 @@ class StartPool:
         units = [unit for units in self._units.values() for unit in units]
         return [
             *self._decided_to_stay,
-            *(
-                Decided(unit.queue, unit.pods, unit.used, unit.booked)
-                for unit in units
-                if not any(pod.uid in taken for pod in unit.pods)
-            ),
+            *(Decided(unit.queue, unit.pods, unit.used, unit.booked) for unit in not_taken(units, taken)),
         ]
 
     @cached_property

@@ -8,7 +8,7 @@ evicted before the API server confirms them. But a gang of which all pods wait f
 nothing is deleted, its placement ends. Starts of this cycle are given up instead (`starts.py`).
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -122,6 +122,11 @@ class VictimPool:
         if gang.id not in self._units:
             self._units[gang.id] = list(_units_of(gang, self._session))
         return self._units[gang.id]
+
+
+def not_taken(units: Iterable[Victim], taken: Container[PodUid]) -> list[Victim]:
+    """The units of which no pod is taken by another decision."""
+    return [unit for unit in units if not any(pod.uid in taken for pod in unit.pods)]
 
 
 def _unprotected(units: Sequence[Victim], protected: Collection[PodUid]) -> Iterator[Victim]:
