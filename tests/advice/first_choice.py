@@ -92,9 +92,15 @@ def _with_first_subgroups(
     for count in range(spec["minSubGroups"], len(parts) + 1):
         names = {part["name"] for part in parts[:count]}
         kept = [pod for pod in pods if _label(pod, SUBGROUP_LABEL) in names]
-        if len(kept) >= spec["minMember"]:
+        if sum(_in_segments(part, kept) for part in parts[:count]) >= spec["minMember"]:
             break
     return {**fewer, "subGroups": parts[:count]}, kept
+
+
+def _in_segments(part: Document, pods: Sequence[Document]) -> int:
+    """How many of the pods can start in the subgroup, whose members start in whole segments."""
+    mine = sum(_label(pod, SUBGROUP_LABEL) == part["name"] for pod in pods)
+    return mine - mine % int(part.get("segmentSize", 1))
 
 
 def _in_order(pods: Sequence[Document], documents: Sequence[Document]) -> list[Document]:
