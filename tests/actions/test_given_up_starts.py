@@ -174,6 +174,21 @@ def test_a_strict_queue_keeps_its_order_where_nothing_is_evicted() -> None:
     assert scenario.decide().placed() == ["old"]
 
 
+def test_a_start_is_given_up_also_after_another_gang_has_got_victims() -> None:
+    """As many pods are assumed to end for c3 as starts were assumed not to exist just before."""
+    scenario = Scenario().nodes("n0", gpu=4).nodes("n1", gpu=4).nodes("n2", gpu=1)
+    scenario.queue("a", priority=1).queue("b", guarantee={GPU: 1}, priority=1).queue("c", guarantee={GPU: 5})
+    scenario.gang("c0", 1, gpu=3, queue="c", on=["n1-0"])
+    scenario.gang("a0", 2, gpu=1, queue="a", priority=2, on=["n0-0", "n0-0"])
+    scenario.gang("b0", 1, gpu=1, queue="b", on=["n2-0"])
+    scenario.gang("c1", 1, gpu=1, queue="c", on=["n1-0"])
+    scenario.gang("a1", 1, gpu=1, queue="a").gang("a2", 1, gpu=2, queue="a").gang("b1", 1, gpu=1, queue="b")
+    scenario.gang("c2", 1, gpu=1, queue="c").gang("c3", 2, gpu=2, queue="c", priority=2)
+    decided = scenario.decide()
+    assert decided.evicted() == ["c0-0", "c1-0"]
+    assert given_up_in(decided) == ["team/a1"]
+
+
 def test_a_start_is_given_up_together_with_an_eviction_for_a_fair_share() -> None:
     """Without the start one running gang may be evicted, whatever the start takes."""
     scenario = two_queues({}, {}, 8)

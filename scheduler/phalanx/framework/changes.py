@@ -42,3 +42,5 @@ class Changes:
         self.nominated: list[tuple[QueueName, Resources]] = []
         self.ended: dict[PodUid, bool] = {}
         """Pods that are assumed to have ended."""
+        self.ended_version = 0
+        """Equal while these are the same."""

@@ -381,6 +381,11 @@ class Session:
         """Pods that open statements assume to have ended."""
         return self._changes.ended
 
+    @property
+    def ended_version(self) -> int:
+        """Equal while the pods that are assumed to have ended are the same."""
+        return self._changes.ended_version
+
     @cached_property
     def past_usage(self) -> Mapping[QueueName, PastUsage]:
         """The decayed average usage of each queue."""

@@ -239,6 +239,7 @@ class Statement:
             supply.end(gone, self._changes.ended, self.write)
         for charge in ledger.charges_for(queue, gone):
             self.write(ledger.claims, charge, False)
+        self._changes.ended_version += bool(gone)
         for pod in gone:
             self.write(self._changes.ended, pod.uid, True)
             if pod.node is not None:
@@ -257,6 +258,7 @@ class Statement:
 
     def roll_back(self) -> None:
         """Undo all changes of this statement. Later statements must have been rolled back before."""
+        ended = len(self._changes.ended)
         self._changes.nodes.extend(dict.fromkeys(node for *_, nodes in self._undo for node in nodes))
         for table, key, old, _ in reversed(self._undo):
             if old is None:
@@ -264,6 +266,7 @@ class Statement:
             else:
                 table[key] = old
         self._undo.clear()
+        self._changes.ended_version += len(self._changes.ended) < ended
         placements, evictions, nominated = self._marks
         self._changes.placements_version += len(self._changes.placements) > placements
         del self._changes.placements[placements:], self._changes.evictions[evictions:]

@@ -93,6 +93,8 @@ class _Session(Protocol):
     def fair_shares(self) -> FairShares: ...
     @property
     def assumed_ended(self) -> Mapping[PodUid, bool]: ...
+    @property
+    def ended_version(self) -> int: ...
     def pod_state(self, pod: Pod) -> PodState: ...
 
 
@@ -372,7 +374,7 @@ class Guarantees:
 
     def _forget_outdated(self) -> None:
         """Forget answers from before other pods were placed, or assumed to have ended."""
-        gangs, ended = self._session.gangs_after_starts, len(self._session.assumed_ended)
+        gangs, ended = self._session.gangs_after_starts, self._session.ended_version
         if gangs is not self._gangs or ended != self._ended:
             self._gangs, self._ended = gangs, ended
             self._units, self._in_order, self._covered, self._resources = {}, {}, {}, {}
