@@ -389,8 +389,7 @@ class Session:
     @cached_property
     def past_usage(self) -> Mapping[QueueName, PastUsage]:
         """The decayed average usage of each queue."""
-        half_life = self.config.fairness.usage_half_life_ms
-        known = self.memory.past_usage
+        known, half_life = self.memory.past_usage, self.config.fairness.usage_half_life_ms
         return past_usage(self.queues, known, self.ledger.usage, now=self.now, half_life=half_life)
 
     def is_out_of_service(self, name: NodeName) -> bool:
