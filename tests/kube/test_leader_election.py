@@ -227,6 +227,17 @@ async def test_leadership_survives_a_label_on_the_lease(world: World, transport:
     await one.end()
 
 
+async def test_a_lease_that_has_changed_since_the_last_renewal_is_released(
+    world: World, transport: FaultyTransport
+) -> None:
+    """As by a renewal that was on its way when the work ended."""
+    one = Candidate(world, transport, "one")
+    await one.leads()
+    await world.label("Lease", "phalanx", touched="yes")
+    await one.end()
+    assert not (await spec_of(world)).get("holderIdentity")
+
+
 async def test_leadership_ends_at_once_when_another_holder_takes_the_lease(
     world: World, transport: FaultyTransport
 ) -> None:

@@ -229,27 +229,37 @@ class Leadership:
     async def _renew(self) -> None:
         """Renew once; read first where the last answer is unknown. Raises LostLease when another holds it."""
         if not self._version:
-            lease = await self._client.get(self._path, _decode, timeout=self._attempt_timeout())
-            if lease.spec.holder_identity != self._identity or lease.spec.lease_transitions != self.epoch:
-                raise LostLease(f"the lease is held by {lease.spec.holder_identity or 'no candidate'}")
-            self._version = lease.metadata.resource_version
+            self._version = await self._present_version(self._attempt_timeout())
         await self._write({"renewTime": format_micro_time(self._clock.now_ms())}, version=self._version)
+
+    async def _present_version(self, timeout: float) -> str:
+        """The version of the Lease in the API. Raises LostLease when another holds it."""
+        lease = await self._client.get(self._path, _decode, timeout=timeout)
+        if lease.spec.holder_identity != self._identity or lease.spec.lease_transitions != self.epoch:
+            raise LostLease(f"the lease is held by {lease.spec.holder_identity or 'no candidate'}")
+        return lease.metadata.resource_version
 
     async def _release(self) -> None:
         """Release the Lease, so that the next leader starts at once; if that fails, the Lease expires."""
         if not self._version:
             return
+        version, self._version = self._version, ""
+        try:
+            try:
+                await self._give_up(version)
+            except Conflict:  # a renewal that was on its way has been written
+                await self._give_up(await self._present_version(self._times.attempt_timeout))
+        except (LostLease, *_FAILED) as error:
+            self._log.info("lease not released", error=str(error))
+
+    async def _give_up(self, version: str) -> None:
         spec = {
             "holderIdentity": None,
             "leaseDurationSeconds": 1,
             "renewTime": format_micro_time(self._clock.now_ms()),
         }
-        body = _encode({"metadata": {"resourceVersion": self._version}, "spec": spec})
-        self._version = ""
-        try:
-            await self._client.patch(self._path, body, how=Patch.MERGE, timeout=self._times.attempt_timeout)
-        except _FAILED as error:
-            self._log.info("lease not released", error=str(error))
+        body = _encode({"metadata": {"resourceVersion": version}, "spec": spec})
+        await self._client.patch(self._path, body, how=Patch.MERGE, timeout=self._times.attempt_timeout)
 
     # --- both ----------------------------------------------------------------------------------------------
 
