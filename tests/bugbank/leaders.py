@@ -82,7 +82,7 @@ LEADERS: Final[tuple[Mutant, ...]] = (
         issues=("kubernetes #23731",),
         module="phalanx.kube.leader_election",
         edits={
-            "        if not self._version:\n            return\n        spec": "        return\n        spec"
+            "        if not self._version:\n            return\n        ver": "        return\n        ver"
         },
         caught_by=Played("plays_leaders:leader_stops"),
     ),
@@ -91,8 +91,8 @@ LEADERS: Final[tuple[Mutant, ...]] = (
         issues=("kubernetes #23731", "Kueue #14039"),
         module="phalanx.kube.leader_election",
         edits={
-            "            if lease.spec.holder_identity != self._identity or "
-            "lease.spec.lease_transitions != self.epoch:\n": "            if False:\n"
+            "        if lease.spec.holder_identity != self._identity or "
+            "lease.spec.lease_transitions != self.epoch:\n": "        if False:\n"
         },
         caught_by=Played("plays_leaders:lease_is_taken_by_hand"),
     ),
