@@ -10,10 +10,10 @@ ignore budgets.
 
 from collections.abc import Collection
 from enum import StrEnum
-from itertools import chain
 from typing import Final
 
 from msgspec import Struct
+from phalanx.framework.evictable_pods import candidates
 from phalanx.framework.evictions import PodEvictionLimit
 from phalanx.framework.plugin import EvictionPolicy, Plugin
 from phalanx.framework.view import SessionView
@@ -95,7 +95,7 @@ class _Running:
             keys.setdefault(budget.namespace, {}).update({pair[0]: None for pair in _asked_for(budget) or ()})
         self._all: dict[str, list[Pod]] = {}
         self._labelled: dict[tuple[str, str, str], list[Pod]] = {}
-        for gang in chain(view.gangs.values(), view.evictable_pods.values()) if keys else ():
+        for gang in candidates(view) if keys else ():
             for pod in gang.members if gang.namespace in keys else ():
                 if pod.holds_node and pod.phase is not PodPhase.PENDING:
                     self._add(pod, keys[gang.namespace])

@@ -27,7 +27,7 @@ class Messages:
         verdict: Verdict = CAPACITY,
         condition: str = UNSCHEDULABLE,
     ) -> list[str]:
-        return [pod.name for pod in self.pods.pods_to_update(gang(*states), verdict, message, condition)]
+        return [pod.name for pod in self.pods.pods_to_update(gang(*states), verdict, message, condition, {})]
 
 
 def test_each_waiting_pod_is_updated_once() -> None:

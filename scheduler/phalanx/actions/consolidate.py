@@ -29,10 +29,11 @@ from phalanx.actions.preemption.enough_starts import EnoughStarts
 from phalanx.actions.preemption.eviction_limits import limits_of
 from phalanx.actions.preemption.nominations import nominate
 from phalanx.actions.preemption.victim_search import gangs_ended_by
-from phalanx.actions.preemption.victims import Victim, assume_terminated, candidates
+from phalanx.actions.preemption.victims import Victim, assume_terminated
 from phalanx.actions.problems.held_devices import in_order
 from phalanx.actions.reservations.reservations import hold
 from phalanx.framework.config import ActionName
+from phalanx.framework.evictable_pods import candidate
 from phalanx.framework.session import Session
 from phalanx.limits import MOVE_DETERMINISTIC_LIMIT
 from phalanx.model import named_parts
@@ -274,11 +275,10 @@ class _Consolidation:
         by_gang: dict[GangId, list[Pod]] = {}
         for victim in self._evicted:
             by_gang.setdefault(victim.gang.id, []).extend(victim.pods)
-        known = candidates(self._session)
         for gang_id, pods in by_gang.items():
             with self._session.statement() as statement:
                 statement.evict(
-                    gang=known[gang_id],
+                    gang=candidate(gang_id, self._session),
                     pods=pods,
                     reason=EvictionReason.PREEMPTED,
                     message=formatting.evicted_for(gang, causes[gang_id]),
@@ -324,8 +324,7 @@ class _Consolidation:
             attempts=self._nominations.attempts(gang) + 1,
         )
         moved = {moved.unit.gang.id: gang for moved in plan.moved}
-        ended = [each.id for each in gangs_ended_by(self._evicted) if each.id in self._session.gangs]
-        moved.update(dict.fromkeys(ended, gang))
+        moved.update({ended.id: gang for ended in gangs_ended_by(self._evicted)})
         cycle.memory = replace(
             cycle.memory,
             nominations=dict(sorted({**cycle.memory.nominations, gang: nomination}.items())),

@@ -42,7 +42,6 @@ from phalanx.actions.preemption.victims import (
     Victim,
     VictimPool,
     assume_terminated,
-    candidates,
     not_taken,
     usage_of_pods,
 )
@@ -50,6 +49,7 @@ from phalanx.actions.problems.capacity_holders import charged
 from phalanx.actions.reservations import overdue
 from phalanx.actions.reservations.reservations import Reservation, alternatives, binding, exchange
 from phalanx.actions.yielding import Yielding
+from phalanx.framework.evictable_pods import candidate
 from phalanx.framework.evictions import Beneficiary, QueueEvictionLimit
 from phalanx.framework.plugin import NEVER
 from phalanx.framework.statement import Statement
@@ -441,9 +441,8 @@ class _Preemption:
         by_gang: dict[GangId, list[Pod]] = {}
         for gang, pod in victims:
             by_gang.setdefault(gang.id, []).append(pod)
-        known = candidates(self._session)
         for gang_id, pods in by_gang.items():
-            gang = known[gang_id]
+            gang = candidate(gang_id, self._session)
             cause = causes.get(gang_id, "it restarts in reserved capacity")
             with self._session.statement() as statement:
                 statement.evict(
@@ -487,8 +486,7 @@ class _Preemption:
                 found[gang_id] = by
         found.update(self._finished)
         for beneficiary, decision in (*self._started.items(), *self._decisions.items()):
-            ended = [gang.id for gang in decision.plan.gangs_ended if gang.id in self._session.gangs]
-            found.update(dict.fromkeys(ended, beneficiary))
+            found.update({gang.id: beneficiary for gang in decision.plan.gangs_ended})
         return dict(sorted(found.items()))
 
     def _nominated(self) -> Iterator[Nominate]:

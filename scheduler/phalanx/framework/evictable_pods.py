@@ -7,12 +7,14 @@ nobody's guarantee. A gang may evict it for its minimum only, and only if its pr
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Final
+from itertools import chain
+from typing import Annotated, Final, Protocol
 
 from msgspec import Meta, Struct
 
 from phalanx.framework.evictions import Beneficiary
 from phalanx.model.gangs import Gang
+from phalanx.model.names import GangId
 from phalanx.model.pods import Pod
 
 ENTRIES_MAX: Final = 16
@@ -60,6 +62,25 @@ def reason_to_evict(victim: Gang, beneficiary: Beneficiary) -> str | None:
     if beneficiary.is_surplus or not gang.may_preempt or victim.priority >= gang.priority:
         return None
     return f"its priority {gang.priority} is above {victim.priority} of {victim}"
+
+
+class _Pods(Protocol):
+    """The part of a view that may be evicted."""
+
+    @property
+    def gangs(self) -> Mapping[GangId, Gang]: ...
+    @property
+    def evictable_pods(self) -> Mapping[GangId, Gang]: ...
+
+
+def candidates(view: _Pods) -> Iterator[Gang]:
+    """All that may be evicted: the gangs, and pods of other schedulers."""
+    return chain(view.gangs.values(), view.evictable_pods.values())
+
+
+def candidate(name: GangId, view: _Pods) -> Gang:
+    """One of them."""
+    return view.gangs.get(name) or view.evictable_pods[name]
 
 
 def positions_of_errors(entries: Sequence[EvictablePods]) -> Iterator[int]:

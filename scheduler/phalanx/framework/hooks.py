@@ -7,13 +7,12 @@ of another type than the hook declares is such an error.
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
-from itertools import chain
 from typing import Any, Final, TypeVar
 
 from msgspec import json
 
 from phalanx.framework.eligibility import NodeCheck
-from phalanx.framework.evictable_pods import reason_to_evict
+from phalanx.framework.evictable_pods import candidates, reason_to_evict
 from phalanx.framework.eviction_policy import QUESTIONS, EvictionPolicy, NoEvictions
 from phalanx.framework.evictions import Beneficiary, PodEvictionLimit, QueueEvictionLimit
 from phalanx.framework.overriders import Overrider, Overriders
@@ -416,8 +415,7 @@ class Hooks:
         return [limit for limits in self._ask_policies("pod_limits", self._no_pod) for limit in limits]
 
     def _no_pod(self, message: str) -> tuple[PodEvictionLimit, ...]:
-        gangs = chain(self._view.gangs.values(), self._view.evictable_pods.values())
-        return (PodEvictionLimit(message, pods=_pods_of(gangs), count=0),)
+        return (PodEvictionLimit(message, pods=_pods_of(candidates(self._view)), count=0),)
 
     def delayed_until(self, beneficiary: Gang) -> int:
         """The time (ms) before which nothing is evicted or moved for the gang; 0 for none."""

@@ -17,14 +17,14 @@ def roles_with_units(gang: Gang) -> list[RoleSpec]:
     return [role for role in gang.roles if role.unit > 1]
 
 
-def in_whole_units(gang: Gang, ready: Sequence[Pod], unfit: Collection[PodUid] = ()) -> list[Pod]:
+def in_whole_units(gang: Gang, ready: Sequence[Pod], unfit: Collection[PodUid] = ()) -> Sequence[Pod]:
     """These waiting members without those of incomplete units. Members of a unit follow each other.
 
     First come those that join a unit that has started, then whole units; units with `unfit` members are last.
     """
     roles = roles_with_units(gang)
     if not roles:
-        return list(ready)
+        return ready
     counted = [pod for pod in gang.members if pod.counts_for_gang]
     names = {role.name for role in roles}
     together: list[Sequence[Pod]] = []

@@ -54,9 +54,9 @@ def pods_to_minimum(gang: Gang, can_run: Callable[[Pod], bool]) -> list[Pod]:
     includes placeholders for members that do not exist.
     """
     counted = [pod for pod in gang.members if pod.counts_for_gang]
-    ready = [pod for pod in gang.members if pod.is_waiting and not pod.gated]
-    arriving = incomplete_roles(gang, ready, counted) if gang.started else {}
-    ready = in_whole_units(gang, [pod for pod in ready if pod.role not in arriving])
+    waiting = [pod for pod in gang.members if pod.is_waiting and not pod.gated]
+    arriving = incomplete_roles(gang, waiting, counted) if gang.started else {}
+    ready = in_whole_units(gang, [pod for pod in waiting if pod.role not in arriving])
     missing = MissingMembers(
         members=gang.min_member - len(counted),
         roles=missing_by_role(counted, gang.roles),

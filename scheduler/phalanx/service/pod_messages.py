@@ -6,7 +6,6 @@ not cost two thousand writes each time; its PodGroup always shows the latest mes
 """
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Final
 
 from msgspec import Struct
@@ -21,8 +20,6 @@ from phalanx.service.later_reports import Plan
 
 POD_MESSAGE_REPEAT_S: Final = 60.0
 """Seconds before new figures of an unchanged reason are written to a waiting pod; its PodGroup has them."""
-
-NO_NODES: Final[Mapping[PodUid, NodeName]] = MappingProxyType({})
 
 
 class _Message(Struct, frozen=True):
@@ -68,7 +65,7 @@ class PodMessages:
         verdict: Verdict,
         text: str,
         condition: str,
-        nodes: Mapping[PodUid, NodeName] = NO_NODES,
+        nodes: Mapping[PodUid, NodeName],
     ) -> list[Pod]:
         """Return the pods that get this reason and message now; they count as updated.
 

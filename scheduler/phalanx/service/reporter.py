@@ -235,14 +235,12 @@ class Reporter:
         self._late = late
 
     def _take_nominations(self, nominations: Mapping[GangId, Nomination]) -> None:
-        before, self._nominated = (
-            self._nominated,
-            {
-                gang: {pod: node for node, pods in each.members.items() for pod in pods}
-                for gang, each in nominations.items()
-                if each.usage
-            },
-        )
+        before = self._nominated
+        self._nominated = {
+            gang: {pod: node for node, pods in each.members.items() for pod in pods}
+            for gang, each in nominations.items()
+            if each.usage
+        }
         for gang in {**before, **self._nominated}:
             if before.get(gang) != self._nominated.get(gang):
                 self._state.mark_changed(gang)

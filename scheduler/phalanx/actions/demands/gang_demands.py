@@ -202,9 +202,7 @@ def _with_choice(
     If the first sufficient set needs a member that cannot run, each one does. Members of one kind are
     interchangeable; with segments more of them may fit where fewer do not.
     """
-    ready = without_parts_of_units(
-        demand.gang, ready, [pod for batch in demand.batches for pod in batch.pods]
-    )
+    ready = without_parts_of_units(demand, ready)
     has_segments = any(part.segment for part in demand.gang.subgroups)
     if not has_segments and len({kind_of(pod) for pod in ready}) == 1:
         return demand

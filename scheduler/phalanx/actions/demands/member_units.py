@@ -12,10 +12,12 @@ from phalanx.model.reasons import Objection, Reason
 from phalanx.model.texts import that_wait
 
 
-def without_parts_of_units(gang: Gang, ready: Sequence[Pod], chosen: Collection[Pod]) -> list[Pod]:
-    """These members, of roles with units only the chosen ones: others could replace parts of a unit."""
-    names = {role.name for role in roles_with_units(gang)}
-    uids = {pod.uid for pod in chosen} if names else ()
+def without_parts_of_units(demand: Demand, ready: Sequence[Pod]) -> Sequence[Pod]:
+    """These members, of roles with units only those of the demand: others could replace parts of a unit."""
+    names = {role.name for role in roles_with_units(demand.gang)}
+    if not names:
+        return ready
+    uids = {pod.uid for batch in demand.batches for pod in batch.pods}
     return [pod for pod in ready if pod.role not in names or pod.uid in uids]
 
 

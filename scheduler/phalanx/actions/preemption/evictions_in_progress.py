@@ -8,13 +8,13 @@ from phalanx.actions.preemption.nominations import Nominations
 from phalanx.actions.preemption.victims import (
     TerminatingPods,
     Victim,
-    candidates,
     may_still_be_evicted,
     terminating_pods,
     victim_of,
 )
 from phalanx.actions.problems.capacity_holders import charged, total_of
 from phalanx.actions.problems.held_devices import are_in_use
+from phalanx.framework.evictable_pods import candidate
 from phalanx.framework.evictions import Beneficiary, is_marked_for_eviction
 from phalanx.framework.queues.guarantees import Coverage
 from phalanx.framework.queues.protected_gangs import start_time
@@ -75,8 +75,7 @@ class EvictionsInProgress:
             victim = self._known.gang_of(pod).id
             if session.pod_state(pod) is PodState.BOUND and not self._is_moving(victim):
                 by_gang.setdefault(victim, []).append(pod)
-        known = candidates(session)
-        victims = [victim_of(known[victim], pods, session) for victim, pods in by_gang.items()]
+        victims = [victim_of(candidate(name, session), pods, session) for name, pods in by_gang.items()]
         unmarked = [each.gang for each in victims if not all(map(is_marked_for_eviction, each.pods))]
         return not unmarked or (
             all(may_still_be_evicted(victim, gang, session) for victim in unmarked)

@@ -12,9 +12,10 @@ from functools import cached_property
 
 from msgspec.structs import replace
 
-from phalanx.actions.preemption.victims import candidates, termination_deadline
+from phalanx.actions.preemption.victims import termination_deadline
 from phalanx.actions.problems.capacity_holders import assigned_pods, charged, usage_with_charges
 from phalanx.actions.problems.held_devices import reserve, still_held
+from phalanx.framework.evictable_pods import candidates
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Statement, Usage
 from phalanx.model.decisions import Nominate
@@ -137,7 +138,7 @@ class Nominations:
             return {}
         return {
             pod.uid: (gang, pod)
-            for gang in candidates(self._session).values()
+            for gang in candidates(self._session)
             for pod in gang.members
             if pod.uid in victims and pod.holds_node
         }

@@ -28,7 +28,7 @@ from phalanx.framework.session import Session
 from phalanx.framework.statement import Statement, Usage
 from phalanx.limits import VICTIM_DETERMINISTIC_LIMIT
 from phalanx.model.gangs import Gang
-from phalanx.model.names import GangId, NodeName
+from phalanx.model.names import NO_QUEUE, GangId, NodeName
 from phalanx.model.pods import Assignments, Pod
 from phalanx.model.reasons import Evidence
 from phalanx.model.supplies.known import requests_parts, total_usage
@@ -88,9 +88,10 @@ class EvictionPlan(Struct, frozen=True):
 
 
 def gangs_ended_by(victims: Sequence[Victim]) -> list[Gang]:
-    """The gangs of these victims that lose all pods that hold nodes."""
+    """The gangs of these victims that lose all pods that hold nodes; pods of other schedulers are in none."""
     gone = {pod.uid for victim in victims for pod in victim.pods}
-    return list({victim.gang.id: victim.gang for victim in victims if victim.holders <= gone}.values())
+    ended = [victim.gang for victim in victims if victim.holders <= gone and victim.queue != NO_QUEUE]
+    return list({gang.id: gang for gang in ended}.values())
 
 
 class VictimCandidates(Struct, frozen=True):

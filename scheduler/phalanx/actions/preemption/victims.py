@@ -8,13 +8,14 @@ evicted before the API server confirms them. But a gang of which all pods wait f
 nothing is deleted, its placement ends. Starts of this cycle are given up instead (`starts.py`).
 """
 
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from phalanx.actions.problems.capacity_holders import AssignedPod, total_of, usage_of
+from phalanx.framework.evictable_pods import candidate, candidates
 from phalanx.framework.evictions import Beneficiary, surplus_members
 from phalanx.framework.member_units import units_of
 from phalanx.framework.plugin import NEVER
@@ -82,11 +83,6 @@ class EvictableUnits(Struct, frozen=True):
     """The next time (ms) at which other gangs may be evicted, if any."""
 
 
-def candidates(session: Session) -> Mapping[GangId, Gang]:
-    """All that may be evicted: the gangs, and pods of other schedulers."""
-    return {**session.gangs, **session.evictable_pods} if session.evictable_pods else session.gangs
-
-
 class VictimPool:
     """Finds the victims of one session; the units of each gang are computed once."""
 
@@ -102,7 +98,7 @@ class VictimPool:
             return EvictableUnits((), delayed_until if delayed_until < NEVER else None)
         found: list[Victim] = []
         later: list[int] = []
-        for gang in candidates(session).values():
+        for gang in candidates(session):
             new_nodes = session.assigned_nodes(gang)
             if not (gang.nodes or new_nodes) or not is_allowed(gang, beneficiary, session):
                 continue
@@ -154,8 +150,7 @@ def terminating_pods(session: Session) -> list[TerminatingPods]:
     evicted = {each.gang for each in session.evictions}
     changed = {gang.id for gang in session.incomplete} | evicted
     changed |= {name for name, gang in session.evictable_pods.items() if gang.has_deleting}
-    known = candidates(session)
-    for gang in [known[name] for name in sorted(changed)]:
+    for gang in [candidate(name, session) for name in sorted(changed)]:
         pods = [
             pod for pod in gang.members if pod.holds_node and session.pod_state(pod) is PodState.RELEASING
         ]

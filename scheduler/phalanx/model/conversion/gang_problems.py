@@ -12,11 +12,10 @@ from phalanx.model.conversion.cluster_objects import PriorityLevel, resolve
 from phalanx.model.conversion.gang_label import problems_of_pods_of_pods
 from phalanx.model.conversion.min_resources import min_resources_problems
 from phalanx.model.conversion.pod_groups import GangKey, PodGroup, free_application, is_counted_by_label
-from phalanx.model.dialects.known import DIALECTS
+from phalanx.model.dialects.known import DIALECTS, minimum_field_of_pods
 from phalanx.model.gangs import GangKind, SubgroupSpec
 from phalanx.model.names import (
     API_GROUP,
-    KUEUE_COUNT_ANNOTATION,
     KUEUE_GROUP_LABEL,
     LABEL_MIN_MEMBER,
     LABEL_QUEUE,
@@ -128,9 +127,8 @@ def _disagreements(key: GangKey, active: list[Pod], group: PodGroup | None) -> I
     if group is None or not group.spec.queue:
         yield from _differ(f"label {LABEL_QUEUE}", {pod.queue or "": pod for pod in active})
     if key.kind is GangKind.LABEL:
-        field = f"label {LABEL_MIN_MEMBER}"
-        if active and active[0].controller is None:
-            field = f"annotation {KUEUE_COUNT_ANNOTATION}"
+        has_controller = not active or active[0].controller is not None
+        field = minimum_field_of_pods(has_controller=has_controller)
         yield from _differ(field, {str(pod.min_member): pod for pod in active})
 
 

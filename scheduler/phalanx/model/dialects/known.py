@@ -40,10 +40,14 @@ def how_to_lower_minimum(gang: Gang) -> str:
     if gang.workload:
         return f"set the label {LABEL_MIN_MEMBER} of the pods"
     if gang.kind is GangKind.LABEL:
-        is_of_kueue = all(pod.controller is None for pod in gang.members)
-        field = f"annotation {KUEUE_COUNT_ANNOTATION}" if is_of_kueue else f"label {LABEL_MIN_MEMBER}"
+        field = minimum_field_of_pods(has_controller=any(pod.controller for pod in gang.members))
         return f"lower the {field} of the pods"
     return f"lower {DIALECTS[gang.dialect].minimum_field}"
+
+
+def minimum_field_of_pods(*, has_controller: bool) -> str:
+    """What names the minimum in pods of a gang without an object: groups of Kueue have no controller."""
+    return f"label {LABEL_MIN_MEMBER}" if has_controller else f"annotation {KUEUE_COUNT_ANNOTATION}"
 
 
 def named_groups(pod: Pod) -> list[tuple[Dialect, str]]:
