@@ -75,6 +75,12 @@ WHOLE_SUBGROUP = (1_007_600,)
 APART_FROM_OTHERS = (2_011_186,)
 """A Job of another scheduler repels members of the gang: its end helps by more than its capacity."""
 
+ADDED_BESIDE_WORK = (4_003_969,)
+"""Added nodes help at once: the trial needs no capacity of domains that they are not counted in."""
+
+LEVEL_REMOVED_AT_ONCE = (4_003_886,)
+"""Without the level the gang starts at once; with the label on the fewest nodes it waits until work ends."""
+
 SEEDS = (
     *range(examples(50)),
     *WITH_OTHER_MEMBERS,
@@ -95,6 +101,8 @@ SEEDS = (
     *SEGMENTS,
     *SPREAD_BESIDE_WORK,
     *APART_FROM_OTHERS,
+    *ADDED_BESIDE_WORK,
+    *LEVEL_REMOVED_AT_ONCE,
 )
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reasons.md"
 

@@ -46,8 +46,9 @@ def with_changed_nodes(
     nodes: Sequence[FreeNode],
     rules: Sequence[Rule] | None = None,
 ) -> PlacementProblem:
-    """The problem with these nodes. A limit counts them if it counts those that they are like.
+    """The problem with these nodes, without tightness: the domains' capacity that it counts is not known.
 
+    A limit counts the nodes if it counts those that they are like.
     `rules`: those of the problem for all nodes, unless they are those of the session.
     """
     if not nodes:
@@ -89,7 +90,8 @@ def _with_all_labels(
 
 
 def _without(group: NodeClass, names: frozenset[NodeName]) -> NodeClass:
-    return replace(group, nodes=tuple(node for node in group.nodes if node not in names), order=())
+    nodes = tuple(node for node in group.nodes if node not in names)
+    return replace(group, nodes=nodes, order=(), domain_capacity=0, subgroup_capacities=())
 
 
 def _counting(rule: Budget, changed: Sequence[ChangedNode]) -> Budget:

@@ -113,7 +113,8 @@ def labelled_nodes(session: Session, demand: Demand, fits: Fits) -> Iterator[Act
             continue
         is_unused = not any(label in state.node.labels for state in session.nodes.values())
         may_leave_out = topology.name in session.topologies.names() and is_unused
-        if may_leave_out and level.name not in (*required, *_preferred(gang)):
+        is_wanted = level.name in (*required, *_preferred(gang))
+        if may_leave_out and not is_wanted and fits(changed):
             yield advice.RemoveLevel(level.name, topology.name)
 
 
