@@ -116,6 +116,7 @@ _TYPES: Final[Mapping[str, Any]] = {
     "protected_until": int,
     "eviction_rank": int,
     "eviction_cost": int,
+    "bound_annotations": Mapping,
 }
 """By hook, or question to an eviction policy, the type of an answer that is checked."""
 
@@ -432,9 +433,8 @@ class Hooks:
         """
         if gang.id in self._view.evictable_pods:
             return ()
-        return tuple(
-            [self._ask(plugin, "eviction_rank", 0, gang, view) for plugin, view in self._eviction_rank]
-        )
+        ranking = self._eviction_rank
+        return tuple([self._ask(plugin, "eviction_rank", 0, gang, view) for plugin, view in ranking])
 
     def eviction_cost(self, gang: Gang, pods: Sequence[Pod]) -> int:
         """The loss when these pods of the gang are evicted."""
@@ -445,6 +445,13 @@ class Hooks:
                 self.errors.record(plugin, "eviction_cost", ValueError(f"the cost {cost} is below 0"))
             total += max(cost, 0)
         return total
+
+    def bound_annotations(self, gang: Gang) -> Mapping[str, str]:
+        """The annotations that all plugins give to pods of the gang together with their nodes."""
+        bound: dict[str, str] = {}
+        for plugin, view in self._with("bound_annotations"):
+            bound |= self._ask(plugin, "bound_annotations", {}, gang, view)
+        return bound
 
 
 _LAST_GANG: Final = GangOrder(rank=_LAST, key=_LAST)

@@ -7,7 +7,7 @@ A class with an error that would otherwise go unnoticed is refused when it is de
 with other parameters, a coroutine, a declaration of the wrong type, or no hook at all.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from msgspec import Struct
@@ -52,6 +52,8 @@ __all__ = [
     "UndeclaredField",
 ]
 """All that a plugin needs of the framework, in one place."""
+
+_NO_ANNOTATIONS: Final[Mapping[str, str]] = {}
 
 Key = Any
 """A value that compares with other keys of the same plugin; smaller is first."""
@@ -178,6 +180,15 @@ class Plugin(Declarations):
     def eviction_cost(self, gang: Gang, pods: Sequence[Pod], view: SessionView) -> int:
         """The loss when these pods of the gang are evicted, at least 0; costs of plugins add up."""
         return 0
+
+    # --- binds ----------------------------------------------------------------------------------------------
+
+    def bound_annotations(self, gang: Gang, view: SessionView) -> Mapping[str, str]:
+        """Annotations that pods of the gang get together with their nodes; later plugins replace equal keys.
+
+        What Phalanx itself writes is never replaced.
+        """
+        return _NO_ANNOTATIONS
 
 
 HOOKS: Final = methods_of(Plugin)

@@ -48,5 +48,7 @@ DEFAULT_PROFILE: Final = (
     "priority",
     "start-by",
     "fifo",
+    # What do bound pods get beside their nodes?
+    "scale-down",
 )
 """Names of entry points in the group `phalanx.plugins`, which has no order of its own."""

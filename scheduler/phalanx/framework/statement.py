@@ -26,6 +26,7 @@ from phalanx.model.supplies.known import offered_of, total_usage
 from phalanx.model.supplies.supply import NO_PARTS, Parts, PartsLacking, SessionSupply, SupplyLacking
 
 _NO_LABELS: Final[Mapping[str, str]] = {}
+_NO_ANNOTATIONS: Final[Mapping[str, str]] = {}
 _NO_NODE_LABELS: Final[Mapping[NodeName, Mapping[str, str]]] = {}
 
 Usage = Mapping[NodeName, Resources]
@@ -92,6 +93,7 @@ class Statement:
         within: Mapping[str, str] = _NO_LABELS,
         node_labels: Mapping[NodeName, Mapping[str, str]] = _NO_NODE_LABELS,
         parts: Parts = NO_PARTS,
+        annotations: Mapping[str, str] = _NO_ANNOTATIONS,
     ) -> None:
         """Assign pods of the gang to nodes and to parts of them (to these, else the best).
 
@@ -129,6 +131,7 @@ class Statement:
                 domain_labels=within,
                 node_labels=node_labels,
                 queue=gang.queue,
+                annotations=annotations,
             )
         )
 

@@ -87,6 +87,9 @@ class Placement(Struct, frozen=True):
     queue: QueueName = NO_QUEUE
     """The queue that is charged."""
 
+    annotations: Mapping[str, str] = {}
+    """Annotations of plugins, which the pods get together with their nodes."""
+
     record: GangRecord | None = None
     """The record of the gang with these members. It is written before the first bind."""
 
@@ -99,8 +102,9 @@ class Placement(Struct, frozen=True):
 
 
 def bind_annotations(placement: Placement, bind: Bind) -> Mapping[str, str]:
-    """Annotations that are written on a pod together with its node: its device, and the charged queue."""
-    written = dict(device_annotations(bind.device))
+    """Annotations that are written on a pod together with its node: those of plugins, its device, and the
+    charged queue."""
+    written = {**placement.annotations, **device_annotations(bind.device)}
     if placement.queue:
         written[ANNOTATION_CHARGED_QUEUE] = placement.queue
     return written

@@ -66,6 +66,7 @@ def apply_placement(session: Session, placement: DemandPlacement) -> Statement:
             within=required_labels(session, gang, assignments),
             node_labels=subgroup_domain_labels(session, gang, assignments),
             parts=parts,
+            annotations=session.hooks.bound_annotations(gang),
         )
     return statement
 
