@@ -7,11 +7,13 @@ from typing import Any, Final
 
 import pytest
 import pytest_asyncio
-from phalanx_controlplane import binaries, go_modules
+from phalanx_controlplane import binaries, go_modules, releases
 from phalanx_controlplane.controlplane import ControlPlane
 
 GATES: Final = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true"
 SERVED: Final = "--runtime-config=scheduling.k8s.io/v1beta1=true,scheduling.k8s.io/v1alpha3=true"
+POD_GROUPS_SINCE: Final = 37
+"""The minor release of Kubernetes that has these gates and versions first."""
 
 OF_A_GROUP: Final = frozenset({"control_plane", "standing_cluster", "cluster"})
 """Fixtures with components that all tests of one group share."""
@@ -34,19 +36,26 @@ async def control_plane() -> AsyncIterator[ControlPlane]:
     It serves Kubernetes' own PodGroups, which changes nothing for pods that name none.
     """
     require_binaries()
+    has_pod_groups = releases.minor(releases.chosen()) >= POD_GROUPS_SINCE
     async with ControlPlane.start(
-        apiserver_flags=(f"--feature-gates={GATES}", SERVED),
-        controller_manager_flags=(f"--feature-gates={GATES}",),
+        apiserver_flags=(f"--feature-gates={GATES}", SERVED) if has_pod_groups else (),
+        controller_manager_flags=(f"--feature-gates={GATES}",) if has_pod_groups else (),
     ) as plane:
         yield plane
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the tests of the shared control plane in one process: starting one takes ten CPU seconds."""
+    """Run the tests of the shared control plane in one process: starting one takes ten CPU seconds.
+
+    Tests of what the release of Kubernetes does not have are skipped.
+    """
     for item in items:
         if item.get_closest_marker("controlplane") and not item.get_closest_marker("xdist_group"):
             item.add_marker(pytest.mark.xdist_group("control plane"))
+        since = item.get_closest_marker("since")
+        if since is not None and releases.minor(releases.chosen()) < since.args[0]:
+            item.add_marker(pytest.mark.skip(reason=f"needs Kubernetes 1.{since.args[0]}"))
 
 
 def group_of(item: pytest.Item) -> str:

@@ -5,7 +5,7 @@ import asyncio
 import signal
 import sys
 
-from phalanx_controlplane import binaries
+from phalanx_controlplane import binaries, releases
 from phalanx_controlplane.components import DEFAULT_STAGES, ENDLESS_STAGES, KubeScheduler
 from phalanx_controlplane.controllers import catalog
 from phalanx_controlplane.controllers.running import Reachable, running
@@ -18,11 +18,12 @@ def main() -> int:
     arguments = _parser().parse_args()
     names = _names(arguments.controllers)
     try:
-        binaries.find_or_build(progress=_report)
+        release = arguments.kubernetes or releases.chosen()
+        releases.find_or_build_release(release, progress=_report)
         for controller in catalog.named(names):
             controller.program.build(_report)
         if arguments.command == "up":
-            asyncio.run(_up(arguments, names))
+            asyncio.run(_up(arguments, names, release))
     except (binaries.BinariesMissing, ProgramMissing, catalog.UnknownController, Reachable) as failed:
         _report(str(failed))
         return 2
@@ -42,6 +43,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     for command in (build, up):
         command.add_argument(
+            "--kubernetes",
+            choices=releases.known(),
+            help=f"the release of Kubernetes: what {releases.VARIABLE} names, else {releases.newest()}",
+        )
+        command.add_argument(
             "--controllers",
             nargs="*",
             metavar="NAME",
@@ -59,14 +65,14 @@ def _all() -> list[str]:
     return [each.name for each in catalog.CONTROLLERS]
 
 
-async def _up(arguments: argparse.Namespace, names: list[str]) -> None:
+async def _up(arguments: argparse.Namespace, names: list[str], release: str) -> None:
     kube_scheduler = KubeScheduler() if arguments.kube_scheduler else None
     stages = ENDLESS_STAGES if arguments.endless_jobs else DEFAULT_STAGES
     stopped = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     async with (
-        ControlPlane.start(kube_scheduler=kube_scheduler, stages=stages) as plane,
+        ControlPlane.start(kube_scheduler=kube_scheduler, stages=stages, release=release) as plane,
         running(plane, names),
     ):
         print(f"export KUBECONFIG={plane.kubeconfig_path}", flush=True)

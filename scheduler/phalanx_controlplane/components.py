@@ -31,6 +31,8 @@ CONTROLLERS: Final = (
 )
 """Controllers that clusters for batch work need. Others only cost CPU."""
 
+_SINCE: Final = {"podgroup-protection-controller": 37}
+"""The minor release that has a controller first: an earlier one does not start with its name."""
 
 REAL_NODE_CONTROLLERS: Final = (
     "serviceaccount-controller",
@@ -123,18 +125,19 @@ class Places(Struct, frozen=True, kw_only=True):
         return self.run / f"{user}.kubeconfig"
 
 
-def command_lines(places: Places, *, settings: Settings, stages: Path) -> dict[str, list[str]]:
+def command_lines(places: Places, *, settings: Settings, stages: Path, minor: int) -> dict[str, list[str]]:
     """Command line of each enabled component, in starting order.
 
-    `stages` is the folder of KWOK's stages.
+    `stages` is the folder of KWOK's stages, `minor` the second number of the release of Kubernetes.
     """
     lease = settings.node_lease_seconds
     lines = {"etcd": etcd(places), "kube-apiserver": _apiserver_of(places, settings=settings)}
     if settings.controller_manager:
+        controllers = (*CONTROLLERS, *(REAL_NODE_CONTROLLERS if settings.real_nodes else ()))
         flags = controller_manager(
             places,
             node_grace_seconds=lease or NODE_GRACE_WITHOUT_HEARTBEATS_S,
-            controllers=(*CONTROLLERS, *(REAL_NODE_CONTROLLERS if settings.real_nodes else ())),
+            controllers=tuple(name for name in controllers if _SINCE.get(name, 0) <= minor),
         )
         lines["kube-controller-manager"] = [*flags, *settings.controller_manager_flags]
     if settings.kwok:

@@ -11,7 +11,7 @@ from typing import Any, Final
 import aiohttp
 from phalanx.kube.connections import Connector
 
-from phalanx_controlplane import binaries, components, credentials, limits, run_folder
+from phalanx_controlplane import components, credentials, limits, releases, run_folder
 from phalanx_controlplane.binaries import Binaries
 from phalanx_controlplane.components import START_ORDER, KubeScheduler, Places, Settings
 from phalanx_controlplane.go_modules import Progress
@@ -58,10 +58,12 @@ class ControlPlane:
         node_lease_seconds: int | None = None,
         apiserver_flags: tuple[str, ...] = (),
         controller_manager_flags: tuple[str, ...] = (),
+        release: str | None = None,
         progress: Progress = lambda _line: None,
     ) -> "AsyncIterator[ControlPlane]":
         """Run a control plane while the context lasts; all components are ready when it starts.
 
+        `release` of Kubernetes: by default the one that PHALANX_KUBERNETES names, else the newest.
         If the body raises, the logs are kept, and a note on the exception names their folder. Raises
         BinariesMissing and ComponentFailed.
         """
@@ -75,16 +77,17 @@ class ControlPlane:
             apiserver_flags=apiserver_flags,
             controller_manager_flags=controller_manager_flags,
         )
-        found = await asyncio.to_thread(binaries.find_or_build, progress=progress)
+        release = release or releases.chosen()
+        found = await asyncio.to_thread(releases.find_or_build_release, release, progress=progress)
         async with _run_folder_and_ports() as (run, places):
             plane = cls(run=run, places=places, programs=found.programs)
             try:
-                await plane._start(settings, found)
+                await plane._start(settings, found, releases.minor(release))
                 yield plane
             finally:
                 await plane._stop()
 
-    async def _start(self, settings: Settings, found: Binaries) -> None:
+    async def _start(self, settings: Settings, found: Binaries, minor: int) -> None:
         nodes = {name: (f"system:node:{name}", credentials.NODES) for name in settings.real_nodes}
         known = {**_USERS, **nodes}
         tokens = {name: credentials.token() for name in known}
@@ -92,7 +95,9 @@ class ControlPlane:
         users = {user: (tokens[name], group) for name, (user, group) in known.items()}
         credentials.write_token_file(self._places.tokens, users)
         credentials.write_service_account_key(self._places.service_account_key)
-        self._flags = components.command_lines(self._places, settings=settings, stages=found.stages)
+        self._flags = components.command_lines(
+            self._places, settings=settings, stages=found.stages, minor=minor
+        )
         await self.start_component("etcd")
         await self.start_component("kube-apiserver")
         for name in known:

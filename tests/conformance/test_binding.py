@@ -2,6 +2,8 @@
 
 import itertools
 
+import pytest
+
 from tests.conformance.api import Api, binding, pod
 
 
@@ -25,6 +27,7 @@ async def test_a_bound_pod_has_its_node_and_condition(api: Api) -> None:
     assert bound["status"]["phase"] == "Pending"
 
 
+@pytest.mark.since(35)
 async def test_binding_sets_the_condition_and_clears_the_nomination(api: Api) -> None:
     await api.create_pod("a")
     unschedulable = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "m"}

@@ -131,7 +131,7 @@ def test_a_controller_that_is_not_built_is_built_or_the_reason_is_shown(
 ) -> None:
     go = fake_go.install(tmp_path, monkeypatch, source=tmp_path / "source")
     monkeypatch.setenv("KUBEBUILDER_ASSETS", "")
-    monkeypatch.setattr(command.binaries, "find_or_build", lambda progress: None)
+    monkeypatch.setattr(command.releases, "find_or_build_release", lambda release, progress: None)
     monkeypatch.setattr(sys, "argv", ["phalanx_controlplane", "build", "--controllers", "mpi-operator"])
     (tmp_path / "source" / "manifests" / "base").mkdir(parents=True)
     (tmp_path / "source" / "manifests" / "base" / "kubeflow.org_mpijobs.yaml").write_text("kind: A\n")
