@@ -81,6 +81,9 @@ ADDED_BESIDE_WORK = (4_003_969,)
 LEVEL_REMOVED_AT_ONCE = (4_003_886,)
 """Without the level the gang starts at once; with the label on the fewest nodes it waits until work ends."""
 
+LABEL_OF_AFFINITY = (5_012_440,)
+"""Pod affinity needs the label of a level: to remove the level does not help."""
+
 SEEDS = (
     *range(examples(50)),
     *WITH_OTHER_MEMBERS,
@@ -103,6 +106,7 @@ SEEDS = (
     *APART_FROM_OTHERS,
     *ADDED_BESIDE_WORK,
     *LEVEL_REMOVED_AT_ONCE,
+    *LABEL_OF_AFFINITY,
 )
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reasons.md"
 

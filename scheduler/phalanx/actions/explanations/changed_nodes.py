@@ -27,6 +27,9 @@ class ChangedNode(Struct, frozen=True):
     like: NodeName
     """The node of the session that it is a version of, or a copy of."""
 
+    in_domains_of: Node | None = None
+    """The node whose labels name its domains, if not its own labels do."""
+
     is_new: bool = False
     """Whether it is an additional node without pods; otherwise as much is free as on the node that it is
     like."""
@@ -124,7 +127,7 @@ def _classes(
         amounts = zip(problem.resources, most, strict=True)
         found.append(
             NodeClass(
-                path=_path(node, constraints, len(problem.levels)),
+                path=_path(each.changed.in_domains_of or node, constraints, len(problem.levels)),
                 free=tuple([max(0, min(free.get(name, 0), cap)) for name, cap in amounts]),
                 eligible=tuple([node.name not in names for names in rejected]),
                 cost=(0,) * len(problem.roles),
