@@ -67,6 +67,7 @@ async def test_annotations_of_a_refused_binding_are_not_applied(api: Api) -> Non
     assert "annotations" not in (await api.get(f"{api.pods}/a")).metadata
 
 
+@pytest.mark.since(35)
 async def test_zone_and_region_labels_of_the_node_are_copied_to_the_pod(api: Api) -> None:
     name, zone, region = (
         f"node-{api.namespace}",
