@@ -37,10 +37,9 @@ async def control_plane() -> AsyncIterator[ControlPlane]:
     """
     require_binaries()
     has_pod_groups = releases.minor(releases.chosen()) >= POD_GROUPS_SINCE
-    async with ControlPlane.start(
-        apiserver_flags=(f"--feature-gates={GATES}", SERVED) if has_pod_groups else (),
-        controller_manager_flags=(f"--feature-gates={GATES}",) if has_pod_groups else (),
-    ) as plane:
+    gates = (f"--feature-gates={GATES}",) if has_pod_groups else ()
+    served = (SERVED,) if has_pod_groups else ()
+    async with ControlPlane.start(apiserver_flags=gates + served, controller_manager_flags=gates) as plane:
         yield plane
 
 
@@ -50,11 +49,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     Tests of what the release of Kubernetes does not have are skipped.
     """
+    release = releases.minor(releases.chosen())
     for item in items:
         if item.get_closest_marker("controlplane") and not item.get_closest_marker("xdist_group"):
             item.add_marker(pytest.mark.xdist_group("control plane"))
         since = item.get_closest_marker("since")
-        if since is not None and releases.minor(releases.chosen()) < since.args[0]:
+        if since is not None and release < since.args[0]:
             item.add_marker(pytest.mark.skip(reason=f"needs Kubernetes 1.{since.args[0]}"))
 
 

@@ -8,6 +8,7 @@ that a new version gets a new build. The stages that KWOK publishes are copied f
 
 import os
 import shutil
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -96,28 +97,38 @@ def _on_path() -> Binaries | None:
 
 def _build_once(*, module: Path, progress: Progress) -> Binaries:
     target = cache_folder(module=module)
-    try:
-        go_modules.build_once(
-            target,
-            is_complete=lambda: _in_folder(target) is not None,
-            build=lambda partial: _build(module=module, target=partial, progress=progress),
-            progress=progress,
-        )
-    except BuildFailed as failed:
-        raise BinariesMissing(str(failed)) from failed
+
+    def build(partial: Path) -> None:
+        progress("building the local control plane, once (about six minutes on two cores)")
+        build_programs(tuple(PACKAGES), module=module, target=partial, progress=progress)
+        _copy_stages(module=module, target=partial / "stages")
+
+    build_unless(lambda: _in_folder(target) is not None, build, target=target, progress=progress)
     found = _in_folder(target)
     if found is None:
         raise BinariesMissing(f"the build in {target} is not complete; remove that folder and try again")
     return found
 
 
-def _build(*, module: Path, target: Path, progress: Progress) -> None:
-    progress("building the local control plane, once (about six minutes on two cores)")
+def build_unless(
+    is_complete: Callable[[], bool], build: Callable[[Path], None], *, target: Path, progress: Progress
+) -> None:
+    """Fill the folder `target` once by calling `build`. Raises BinariesMissing if that fails."""
+    try:
+        go_modules.build_once(target, is_complete=is_complete, build=build, progress=progress)
+    except BuildFailed as failed:
+        raise BinariesMissing(str(failed)) from failed
+
+
+def build_programs(names: Sequence[str], *, module: Path, target: Path, progress: Progress) -> None:
+    """Build programs of PACKAGES into a folder, with the release versions of the module.
+
+    Raises BuildFailed.
+    """
     flags = version_stamp((module / "go.mod").read_text())
-    for index, (name, package) in enumerate(PACKAGES.items(), start=1):
-        progress(f"  {index}/{len(PACKAGES)} {name}")
-        go_modules.build(package, output=target / name, module=module, linker_flags=flags)
-    _copy_stages(module=module, target=target / "stages")
+    for index, name in enumerate(names, start=1):
+        progress(f"  {index}/{len(names)} {name}")
+        go_modules.build(PACKAGES[name], output=target / name, module=module, linker_flags=flags)
 
 
 def version_stamp(go_mod: str) -> str:

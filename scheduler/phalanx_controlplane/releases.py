@@ -11,13 +11,13 @@ from typing import Final
 from phalanx_controlplane import go_modules
 from phalanx_controlplane.binaries import (
     KUBERNETES_MODULE,
-    PACKAGES,
     Binaries,
     BinariesMissing,
+    build_programs,
+    build_unless,
     find_or_build,
-    version_stamp,
 )
-from phalanx_controlplane.go_modules import BuildFailed, Progress
+from phalanx_controlplane.go_modules import Progress
 from phalanx_controlplane.resources import module_dir
 
 VARIABLE: Final = "PHALANX_KUBERNETES"
@@ -58,24 +58,16 @@ def find_or_build_release(release: str, *, progress: Progress) -> Binaries:
     module = _earlier() / release
     target = go_modules.cache_folder(module, name=f"controlplane-{release}")
     programs = {name: target / name for name in PROGRAMS}
-    try:
-        go_modules.build_once(
-            target,
-            is_complete=lambda: all(os.access(path, os.X_OK) for path in programs.values()),
-            build=lambda partial: _build(module, target=partial, progress=progress),
-            progress=progress,
-        )
-    except BuildFailed as failed:
-        raise BinariesMissing(str(failed)) from failed
+
+    def build(partial: Path) -> None:
+        progress(f"building Kubernetes {release}, once (about ten minutes on two cores)")
+        build_programs(PROGRAMS, module=module, target=partial, progress=progress)
+
+    def is_complete() -> bool:
+        return all(os.access(path, os.X_OK) for path in programs.values())
+
+    build_unless(is_complete, build, target=target, progress=progress)
     return Binaries(programs={**found.programs, **programs}, stages=found.stages)
-
-
-def _build(module: Path, *, target: Path, progress: Progress) -> None:
-    progress(f"building Kubernetes {module.name}, once (about ten minutes on two cores)")
-    flags = version_stamp((module / "go.mod").read_text())
-    for index, name in enumerate(PROGRAMS, start=1):
-        progress(f"  {index}/{len(PROGRAMS)} {name}")
-        go_modules.build(PACKAGES[name], output=target / name, module=module, linker_flags=flags)
 
 
 def _earlier() -> Path:

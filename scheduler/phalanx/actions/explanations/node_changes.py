@@ -114,7 +114,7 @@ def labelled_nodes(session: Session, demand: Demand, fits: Fits) -> Iterator[Act
         is_unused = not any(label in state.node.labels for state in session.nodes.values())
         may_leave_out = topology.name in session.topologies.names() and is_unused
         is_wanted = level.name in (*required, *_preferred(gang))
-        if may_leave_out and not is_wanted and fits(list(map(_without_level, changed))):
+        if may_leave_out and not is_wanted and fits([_without_level(each, label) for each in changed]):
             yield advice.RemoveLevel(level.name, topology.name)
 
 
@@ -136,9 +136,9 @@ def _with_label(node: Node, label: str) -> ChangedNode:
     return ChangedNode(node=replace(node, labels={**node.labels, label: _NEW_VALUE}), like=node.name)
 
 
-def _without_level(labelled: ChangedNode) -> ChangedNode:
-    """The node without the new label, but in the domains that it has if the Topology has no such level."""
-    labels = {key: value for key, value in labelled.node.labels.items() if value != _NEW_VALUE}
+def _without_level(labelled: ChangedNode, label: str) -> ChangedNode:
+    """The node without the label of the level, and in the domains of a Topology that lacks the level."""
+    labels = {key: value for key, value in labelled.node.labels.items() if key != label}
     return replace(labelled, node=replace(labelled.node, labels=labels), in_domains_of=labelled.node)
 
 
