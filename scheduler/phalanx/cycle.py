@@ -102,6 +102,11 @@ class Engine:
             self._adviser = Adviser(cycle, result.memory)
         return result
 
+    @property
+    def may_advise(self) -> bool:
+        """Whether the last cycle refused gangs, so that some may lack advice. It costs next to nothing."""
+        return self._adviser is not None and self._adviser.has_refusals
+
     def advise(self) -> Advised | None:
         """Search advice on one refusal of the last cycle that lacks it; None if there is none.
 

@@ -112,3 +112,13 @@ def test_the_queues_take_turns() -> None:
         starts = found.memory.refused_starts
         advised.append(sum(each.advice_pending_since is None for each in starts["b"].values()))
     assert advised.index(1) <= 1, "the one gang of b does not wait for the four gangs of a"
+
+
+def test_no_search_is_asked_for_if_no_gang_is_refused() -> None:
+    scenario = Scenario().nodes("n", 1, gpu=2).gang("a", 1, gpu=1)
+    engine = Engine(SchedulerConfig(), defers_advice=True)
+    assert not engine.may_advise, "no cycle has run"
+    engine.decide(scenario.snapshot())
+    assert not engine.may_advise
+    engine.decide(scenario.gang("large", 1, gpu=4).snapshot())
+    assert engine.may_advise

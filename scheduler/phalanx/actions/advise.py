@@ -41,6 +41,11 @@ class Adviser:
         self._cycle = cycle
         self._memory = memory
 
+    @property
+    def has_refusals(self) -> bool:
+        """Whether gangs are refused."""
+        return any((self._memory.refusals, *self._memory.refused_starts.values()))
+
     @cached_property
     def _queue(self) -> list[_Pending]:
         """The next one is the last."""

@@ -45,7 +45,7 @@ class InlineDecider:
 
     async def advise(self) -> Advised | None:
         """See Decider."""
-        advised = await self._search()
+        advised = await self._search() if self._engine.may_advise else None
         if advised is not None:
             self._memory = advised.memory
         return advised

@@ -110,6 +110,7 @@ class ProcessDecider:
         self._new_config: SchedulerConfig | None = None
         self._verdicts: tuple[Verdict, ...] = ()
         self._records: Records = {}
+        self._may_advise = False
         self._turn = asyncio.Lock()
 
     @property
@@ -127,15 +128,15 @@ class ProcessDecider:
     async def decide(self, *, now_ms: int) -> CycleResult:
         """Run one cycle in the other process, which keeps the memory but the records. Raises DeciderDied."""
         result: CycleResult
-        result, changes, records, steps = await self._call(_Request.DECIDE, now_ms)
+        result, changes, records, steps, self._may_advise = await self._call(_Request.DECIDE, now_ms)
         self._on_steps(steps)
         self._verdicts = apply_changes(self._verdicts, changes)
         self._records = with_changes(self._records, records)
         return replace(result, verdicts=self._verdicts, memory=Memory(records=self._records))
 
     async def advise(self) -> Advised | None:
-        """Search in the other process. Raises DeciderDied."""
-        advised: Advised | None = await self._call(_Request.ADVISE, 0)
+        """Search in the other process, which is not asked if no gang is refused. Raises DeciderDied."""
+        advised: Advised | None = await self._call(_Request.ADVISE, 0) if self._may_advise else None
         return advised
 
     async def last(self) -> RecordedCycle | None:
@@ -202,7 +203,8 @@ def _answer(pipe: Connection, config: SchedulerConfig) -> NoReturn:
             records = changes_of_records(memory.records, result.memory.records)
             memory, last = result.memory, (engine.config, snapshot, result)
             reply = replace(result, verdicts=(), memory=Memory())
-            _send(pipe, (reply, changes_of(before, result.verdicts), records, steps | engine.step_seconds))
+            changes, seconds_of_steps = changes_of(before, result.verdicts), steps | engine.step_seconds
+            _send(pipe, (reply, changes, records, seconds_of_steps, engine.may_advise))
         elif message.request is _Request.ADVISE:
             advised = engine.advise()
             if advised is not None:

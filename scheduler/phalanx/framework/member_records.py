@@ -7,7 +7,7 @@ saw of them in earlier cycles, without which some members count as lost that are
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 
 from msgspec import Struct
@@ -92,13 +92,41 @@ def no_record_of(gang: Gang) -> MemberRecord:
     return MemberRecord(gang, NO_RECORD, {}, {}, SeenMembers())
 
 
+class SettledRecords:
+    """The records of gangs that do not change, from cycle to cycle."""
+
+    def __init__(self) -> None:
+        self._known: dict[GangId, tuple[SeenMembers, MemberRecord]] = {}
+
+    def of(self, gang: Gang, record: GangRecord, seen: SeenMembers) -> MemberRecord | None:
+        """The known one if nothing has changed: these are the same objects as before."""
+        before, known = self._known.get(gang.id, (None, None))
+        is_same = known is not None and before is seen and known.gang is gang and known.record is record
+        return known if is_same else None
+
+    def note(self, record: GangRecord, seen: SeenMembers, found: MemberRecord) -> None:
+        """`found`: what follows from the record of a gang, and from what was seen of it. It is kept if it is
+        the same as long as the gang stays the same: if nothing is lost, so that no time passes for it."""
+        is_same = found.record is record and found.seen is seen
+        if is_same and not found.lost and not seen.awaited and not found.gang.has_deleting:
+            self._known[found.gang.id] = (seen, found)
+
+    def forget_unused(self, gangs: Collection[GangId]) -> None:
+        """Forget other gangs than these."""
+        if len(self._known) > len(gangs):
+            self._known = {gang: known for gang, known in self._known.items() if gang in gangs}
+
+
 class MemberRecords:
     """The records of all gangs of a cycle; each is computed once."""
 
-    def __init__(self, snapshot: Snapshot, in_session: Callable[[Gang], Gang]) -> None:
+    def __init__(
+        self, snapshot: Snapshot, in_session: Callable[[Gang], Gang], settled: SettledRecords
+    ) -> None:
         """`in_session`: the gang as the session has it, with what its waiting pods ask of devices."""
         self._snapshot = snapshot
         self._in_session = in_session
+        self._settled = settled
         self._known: dict[GangId, MemberRecord] = {}
 
     def of(self, gang: Gang) -> MemberRecord:
@@ -119,7 +147,11 @@ class MemberRecords:
         seen = self._snapshot.memory.seen_members.get(gang.id)
         if seen is None:
             record, seen = self._without_moved(gang, _without_evicted(gang, record)), SeenMembers()
-        return review(gang, record, seen, now=self._snapshot.now, is_elsewhere=self._is_elsewhere)
+        found = self._settled.of(gang, record, seen)
+        if found is None:
+            found = review(gang, record, seen, now=self._snapshot.now, is_elsewhere=self._is_elsewhere)
+            self._settled.note(record, seen, found)
+        return found
 
     def _without_moved(self, gang: Gang, record: GangRecord) -> GangRecord:
         """The record without members that may have moved to other gangs before this leader came.
@@ -215,17 +247,18 @@ def review(
     waiting = [gang.record_kinds[pod.uid] for pod in gang.members if lost and pod.is_waiting]
     awaited = _awaited_since(untaken(waiting, lost), awaited, now)
     placed = placed_members(bound, reserved)
+    seen_now = SeenMembers(
+        placed=gang.placed_uids,
+        evicted=tuple(uid for uid in seen.evicted if uid in gang.by_uid and uid not in dropped),
+        dropped=tuple(sorted(uid for uid in dropped if _is_there_without_node(gang, uid))),
+        awaited=tuple(awaited.items()),
+    )
     return MemberRecord(
         gang,
         record if placed == record.placed else replace(record, placed=placed),
         {kind: count for kind, count in lost.items() if count > 0},
         reserved,
-        SeenMembers(
-            placed=gang.placed_uids,
-            evicted=tuple(uid for uid in seen.evicted if uid in gang.by_uid and uid not in dropped),
-            dropped=tuple(sorted(uid for uid in dropped if _is_there_without_node(gang, uid))),
-            awaited=tuple(awaited.items()),
-        ),
+        seen if seen_now == seen else seen_now,
     )
 
 

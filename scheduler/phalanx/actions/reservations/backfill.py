@@ -178,8 +178,9 @@ class Reservations:
 
     def _note_let_in(self, demand: Demand) -> None:
         """Note the starts that the demand would delay if it did not end by its maximum run time."""
-        gang, end = demand.gang, self._run_times.end_if_placed(demand.gang)
-        if not self._reserved or end is None or end.method is not Method.MAXIMUM:
+        gang = demand.gang
+        end = self._run_times.end_if_placed(gang) if self._reserved else None
+        if end is None or end.method is not Method.MAXIMUM:
             return
         bound = self.binding(demand)
         until = latest_end(end.at, bound)

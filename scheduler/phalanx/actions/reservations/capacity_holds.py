@@ -30,7 +30,7 @@ from phalanx.framework.placeholders import placeholder, vacant_members
 from phalanx.framework.session import Session
 from phalanx.framework.vacancies import Counts, missing_from, untaken
 from phalanx.limits import CAPACITY_HOLD_MS
-from phalanx.model.gangs import Gang, MemberCount, kind_of
+from phalanx.model.gangs import Gang, GangKind, MemberCount, kind_of
 from phalanx.model.memory import GangComposition
 from phalanx.model.names import GangId, NodeName, ShapeKey
 from phalanx.model.pods import Pod, PodShape, Requirement, Term
@@ -71,7 +71,7 @@ def find(session: Session) -> CapacityHolds:
     now = session.snapshot.now
     compositions: dict[GangId, GangComposition] = {}
     for gang in session.gangs.values():
-        if gang.id in session.preempted:
+        if gang.kind is GangKind.POD or gang.id in session.preempted:
             continue
         if _has_started(gang) and session.records.of(gang).is_placed and not _is_ending(gang):
             compositions[gang.id] = _review(gang, session)
