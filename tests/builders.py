@@ -49,11 +49,12 @@ from phalanx.model.reasons import Objection, Reason, Verdict
 from phalanx.model.records import NO_RECORD, GangRecord, placed_members, record_kinds
 from phalanx.model.resources import CPU, GPU, MEMORY, PODS, Resources, add, fits, subtract
 from phalanx.model.snapshot import DisruptionBudget, Level, Snapshot, Topology
-from phalanx.model.supplies.devices.cluster import NO_DEVICES
+from phalanx.model.supplies.devices.cluster import ClusterDevices
 from phalanx.model.supplies.gpu_shares.devices import GPU_MEMORY, GPU_SHARE, shared_devices
 from phalanx.model.supplies.known import pod_usage
 from phalanx.model.supplies.numa.zones import NumaRequest, numa_resource
 from phalanx.model.supplies.ports import Ports
+from phalanx.model.supplies.volumes.published import ClusterVolumes
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -74,7 +75,7 @@ class Scenario:
         self._cluster: tuple[object, int] = ((), 0)
         """The objects of the last snapshot besides gangs, and its cluster version."""
         self.claims: dict[str, VolumeClaim] = {}
-        self.devices = NO_DEVICES
+        self.devices = ClusterDevices()
         self.topologies = {"": Topology("", tuple(Level(level, f"test/{level}") for level in levels))}
         self._nodes: dict[NodeName, Node] = {}
         self._foreign: dict[NodeName, Resources] = {}
@@ -346,8 +347,10 @@ class Scenario:
             nominated=_shuffled(self._nominated, chance),
             namespace_labels=_shuffled({"team": {}, **self._namespaces}, chance),
             topologies=_shuffled(self.topologies, chance),
-            claims=_shuffled(self.claims, chance),
-            devices=self.devices,
+            supplies={
+                ClusterVolumes.supply: ClusterVolumes(claims=_shuffled(self.claims, chance)),
+                ClusterDevices.supply: self.devices,
+            },
             capacity_version=self.capacity_version,
             cluster_version=self._cluster_version(),
             memory=self.memory,

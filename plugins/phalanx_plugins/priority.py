@@ -105,4 +105,4 @@ def _lacks_only_lost_members(gang: Gang, view: SessionView) -> bool:
 
 
 def _has_minimum(gang: Gang) -> bool:
-    return gang.minimum.is_reached([pod for pod in gang.members if pod.counts_for_gang])
+    return gang.minimum.is_reached(gang.counted)

@@ -34,7 +34,7 @@ class SchedulingGates(Plugin):
 
 def _lacks_gated_ones(gang: Gang, waiting: Sequence[Pod]) -> bool:
     """Whether the minimum is reached with the gated members, but not without them."""
-    counted = [pod for pod in gang.members if pod.counts_for_gang]
+    counted = gang.counted
     ready = [pod for pod in waiting if not pod.gated]
     is_enough = gang.minimum.is_reached
     return not gang.started and is_enough([*counted, *waiting]) and not is_enough([*counted, *ready])

@@ -46,7 +46,7 @@ class Volumes(Plugin):
         volumes = view.supply(OpenVolumes)
         for pod in gang.members:
             for claim in pod.claims if pod.is_waiting else ():
-                state = volumes.snapshot.claims.get(claim.key) if volumes is not None else None
+                state = volumes.cluster.claims.get(claim.key) if volumes is not None else None
                 objection = _unusable(pod, claim, state)
                 if objection is None and volumes is not None:
                     objection = _used(pod, claim, volumes) or _unmatched(claim, state, volumes)
@@ -96,7 +96,7 @@ def _unusable(pod: Pod, mounted: MountedClaim, claim: VolumeClaim | None) -> Obj
 
 def _used(pod: Pod, mounted: MountedClaim, volumes: OpenVolumes) -> Objection | None:
     """Of the pods that mount a claim with the access mode ReadWriteOncePod, only the first may be placed."""
-    users = volumes.snapshot.claim_users.get(mounted.key, ())
+    users = volumes.cluster.claim_users.get(mounted.key, ())
     if not users or users[0].uid == pod.uid:
         return None
     return Objection(
@@ -110,7 +110,7 @@ def _unmatched(mounted: MountedClaim, claim: VolumeClaim | None, volumes: OpenVo
     """A claim without a provisioner that no volume satisfies, whatever the node."""
     if claim is None or claim.wanted is None or claim.provisioning is not None:
         return None
-    why = _why_none_fits(volumes.snapshot.static_volumes, claim.wanted)
+    why = _why_none_fits(volumes.cluster.static_volumes, claim.wanted)
     if not why:
         return None
     return Objection(
@@ -172,7 +172,7 @@ class _Drivers:
     """The nodes whose drivers can attach the volumes of a pod to an empty node."""
 
     def __init__(self, claims: Iterable[VolumeClaim], volumes: OpenVolumes) -> None:
-        self._nodes = volumes.snapshot.csi_nodes
+        self._nodes = volumes.cluster.csi_nodes
         self._counts = Counter(
             driver for driver, _ in {(each.driver, each.handle) for each in claims if each.handle}
         )

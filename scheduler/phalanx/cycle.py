@@ -64,7 +64,8 @@ class Engine:
         """How long each step of the last cycle took; empty without a clock."""
         self._seconds = seconds
         self._reset_caches()
-        self._steps = (*FIRST_STEPS, *(ACTIONS[name] for name in config.actions), *LAST_STEPS)
+        steps = (*FIRST_STEPS, *(ACTIONS[name] for name in config.actions), *LAST_STEPS)
+        self._steps = tuple([(step.__module__.rpartition(".")[2], step) for step in steps])
 
     def decide(self, snapshot: Snapshot) -> CycleResult:
         """Compute one cycle. Raises ConfigError if the configuration names a plugin that does not exist."""
@@ -89,9 +90,9 @@ class Engine:
             defers_advice=self._defers_advice,
         )
         laps.end("open")
-        for step in self._steps:
+        for name, step in self._steps:
             step(cycle)
-            laps.end(step.__module__.rpartition(".")[2])
+            laps.end(name)
         result = close.result_of(cycle)
         self.session_cache.forget_unused(snapshot.gangs)
         laps.end("close")
@@ -136,10 +137,11 @@ class _Laps:
         self._began = clock() if clock is not None else 0.0
 
     def end(self, name: str) -> None:
-        """A step ends, and the next one begins."""
+        """A step ends, and the next one begins. Steps of one name count together."""
         if self._clock is not None:
             now = self._clock()
-            self.seconds[name], self._began = now - self._began, now
+            self.seconds[name] = self.seconds.get(name, 0.0) + now - self._began
+            self._began = now
 
 
 def decide(snapshot: Snapshot, config: SchedulerConfig) -> CycleResult:

@@ -13,7 +13,7 @@ from phalanx.model.pods import (
 )
 from phalanx.model.snapshot import Snapshot
 from phalanx.model.supplies.ports import ALL_ADDRESSES
-from phalanx.model.supplies.volumes.published import StaticVolume, StorageCapacity
+from phalanx.model.supplies.volumes.published import ClusterVolumes, StaticVolume, StorageCapacity
 
 from tests.actions.test_device_claims import World
 from tests.builders import GI, term
@@ -68,7 +68,9 @@ class RuleWorld(World):
     def snapshot(self, shuffle: int = 0) -> Snapshot:
         space = {"measured": self.space}
         found = super().snapshot(shuffle)
-        return replace(found, static_volumes=self.volumes, storage_capacities=space)
+        volumes = found.part(ClusterVolumes)
+        volumes = replace(volumes, static_volumes=self.volumes, storage_capacities=space)
+        return replace(found, supplies={**found.supplies, volumes.supply: volumes})
 
     def add(self, name: str, count: int, kind: str, **fields: Any) -> Self:
         """A gang of this kind; members `on` nodes have their volumes and devices."""

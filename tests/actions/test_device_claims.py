@@ -68,7 +68,8 @@ class World(Scenario):
             are_claimed=True,
             are_listed=self.are_listed,
         )
-        return replace(super().snapshot(shuffle), devices=devices)
+        made = super().snapshot(shuffle)
+        return replace(made, supplies={**made.supplies, devices.supply: devices})
 
 
 def allocated(decided: Decided, gang: str) -> list[tuple[str, str]]:

@@ -13,6 +13,7 @@ from phalanx.model.api.kinds import DEVICE_KINDS, KINDS
 from phalanx.model.decisions import Bind, CycleResult
 from phalanx.model.names import NodeName, PodUid
 from phalanx.model.reasons import Reason
+from phalanx.model.supplies.devices.cluster import ClusterDevices
 from phalanx.model.supplies.devices.session.session_devices import claimed_devices
 from phalanx.service.write_checks import CachePlacementCheck
 from phalanx_simulator.invariants.cache_tables import check_cache
@@ -194,7 +195,7 @@ def test_classes_are_watched_when_no_node_offers_a_resource() -> None:
     assert cache(node("a", gpu=1), node("b"), *gang("g", 1, gpu=1)).workload_kinds() == ()
     found = cache(node("a"), *gang("g", 1, gpu=1), device_class("gpu", GPU))
     assert set(found.workload_kinds()) == set(DEVICE_KINDS)
-    assert not found.snapshot(now=1, seed=1, memory=take_snapshot(found).memory).devices.are_listed
+    assert not take_snapshot(found).part(ClusterDevices).are_listed
 
 
 def claim(*, name: str = "made", device: str = "", owner: str = "g-0") -> Applied:
@@ -214,13 +215,13 @@ def test_the_claim_of_the_api_takes_the_place_of_the_decided_one() -> None:
     play = Play(node("a"), device_class("gpu", GPU), slice_on("a", "a0", "a1"), *gang("g", 1, gpu=1))
     (bind,) = play.place()
     play.apply(claim())
-    assert len(take_snapshot(play.cache).devices.claims) == 2
+    assert len(take_snapshot(play.cache).part(ClusterDevices).claims) == 2
     pod, state = play.cache.pod(bind.pod), play.cache.node_state(bind.node)
     assert pod is not None
     assert state is not None
     assert not play.cache.supply_conflict(pod, state.node)
-    assert not play.apply(claim(device="a0")).devices_freed
-    assert [each.name for each in take_snapshot(play.cache).devices.claims] == ["made"]
+    assert not play.apply(claim(device="a0")).supplies_freed
+    assert [each.name for each in take_snapshot(play.cache).part(ClusterDevices).claims] == ["made"]
     assert not play.cache.supply_conflict(pod, state.node)
     play.apply(claim(name="other", device="a0", owner="stranger"))
     assert "in use by another claim" in play.cache.supply_conflict(pod, state.node)

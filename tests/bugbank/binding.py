@@ -105,7 +105,9 @@ BINDING: Final[tuple[Mutant, ...]] = (
         name="a gang's status says Running before its pods are bound",
         issues=("Volcano #4383",),
         module="phalanx.model.gangs",
-        edits={"pod.counts_for_gang and not pod.assumed and not pod.deleting": "pod.counts_for_gang"},
+        edits={
+            "[pod for pod in self.counted if not pod.assumed and not pod.deleting]": "self.counted",
+        },
         caught_by=Played("plays_binding:slow_to_bind"),
     ),
     Mutant(

@@ -51,7 +51,7 @@ DEVICES: Final[tuple[Mutant, ...]] = (
         edits={
             "_old: object, _new: object, log: ChangeLog) -> None:\n"
             "        self._view = None\n"
-            "        log.mark_devices_changed(do_gangs_wait=self._pods.do_wait)\n": (
+            "        log.mark_supply_changed(self.name, do_gangs_wait=self._pods.do_wait)\n": (
                 "_old: object, _new: object, log: ChangeLog) -> None:\n        self._view = None\n"
             )
         },

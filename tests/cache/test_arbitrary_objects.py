@@ -138,4 +138,4 @@ def check_cache_with(objects: list[KubeObject]) -> None:
     check_cache(cache)
     assert not take_snapshot(cache).gangs
     assert not take_snapshot(cache).nodes
-    assert take_snapshot(cache).devices == ClusterDevices()
+    assert take_snapshot(cache).part(ClusterDevices) == ClusterDevices()

@@ -138,7 +138,7 @@ def test_answers_about_devices_are_those_of_a_walk_over_all_objects(history: lis
     for event in history:
         made.apply(event)
         check_cache(made.cache)
-        shown = take_snapshot(made.cache).devices
+        shown = take_snapshot(made.cache).part(ClusterDevices)
         for each in made.pods():
             expected = slow_conflict(made.grants.get(each.uid, ()), shown)
             assert bool(made.cache.supply_conflict(each, ON_N1)) is expected

@@ -17,6 +17,7 @@ from phalanx.model.names import NodeName, PodUid
 from phalanx.model.nodes import Node
 from phalanx.model.supplies.devices.api import DeviceTaintRule, ResourceClaim, ResourceSlice
 from phalanx.model.supplies.devices.claims import AllocatedDevice, Allocation, Claim, ClaimGrant
+from phalanx.model.supplies.devices.cluster import ClusterDevices
 from phalanx.model.supplies.devices.pools import NodeChoice
 from phalanx_simulator.invariants.cache_tables import check_cache
 
@@ -58,7 +59,7 @@ def claim(
 
 
 def claims(cache: Cache) -> list[Claim]:
-    return list(take_snapshot(cache).devices.claims)
+    return list(take_snapshot(cache).part(ClusterDevices).claims)
 
 
 def with_assumed() -> Cache:
@@ -74,7 +75,7 @@ def test_an_assumed_allocation_ends_when_the_api_shows_it_and_takes_it_back() ->
     cache = with_assumed()
     cache.apply(claim(allocated=True))
     assert claims(cache)[0].allocation is not None
-    assert cache.apply(claim()).devices_freed
+    assert cache.apply(claim()).supplies_freed
     assert claims(cache)[0].allocation is None
     check_cache(cache)
 
@@ -91,7 +92,7 @@ def test_an_assumed_allocation_ends_when_the_api_shows_it_and_takes_it_back() ->
 )
 def test_an_assumed_allocation_is_given_up(event: Any) -> None:
     cache = with_assumed()
-    assert cache.apply(event).devices_freed
+    assert cache.apply(event).supplies_freed
     check_cache(cache)
     assert [each.allocation for each in claims(cache)] in ([None], [])
 
@@ -105,8 +106,8 @@ def test_nothing_is_assumed_for_a_pod_that_is_gone() -> None:
 def test_an_allocation_in_the_api_frees_nothing() -> None:
     cache = new_cache()
     cache.apply(claim())
-    assert not cache.apply(claim(allocated=True)).devices_freed
-    assert cache.apply(claim()).devices_freed
+    assert not cache.apply(claim(allocated=True)).supplies_freed
+    assert cache.apply(claim()).supplies_freed
 
 
 def test_kinds_are_needed_from_the_first_pod_on_that_is_not_refused() -> None:
@@ -129,9 +130,9 @@ def test_kinds_are_needed_from_the_first_pod_on_that_is_not_refused() -> None:
 def test_devices_are_listed_when_all_kinds_are() -> None:
     cache = new_cache()
     for kind in DEVICE_KINDS:
-        assert not take_snapshot(cache).devices.are_listed
+        assert not take_snapshot(cache).part(ClusterDevices).are_listed
         cache.apply(Relisted(kind, ()))
-    assert take_snapshot(cache).devices.are_listed
+    assert take_snapshot(cache).part(ClusterDevices).are_listed
 
 
 def test_claims_of_pods_without_a_node_are_left_over() -> None:
@@ -156,7 +157,7 @@ def test_pods_that_share_a_claim_have_one_assumed_allocation() -> None:
     assert claims(cache)[0].allocation == GRANT.allocation
     assert claims(cache)[0].reserved_for == ("q",)
     check_cache(cache)
-    assert cache.apply(Forgotten(PodUid("q"))).devices_freed
+    assert cache.apply(Forgotten(PodUid("q"))).supplies_freed
     assert claims(cache)[0].allocation is None
     check_cache(cache)
 
@@ -293,9 +294,9 @@ def test_decided_shares_are_checked_before_the_bind(events: list[Any], problem: 
 def test_a_share_that_is_given_back_frees_capacity() -> None:
     cache = new_cache()
     cache.apply(share_of_another(3, users=("a", "b")))
-    assert not cache.apply(share_of_another(3, users=("a", "b"))).devices_freed
-    assert cache.apply(share_of_another(3, users=("a",))).devices_freed
-    assert cache.apply(Deleted("ResourceClaim", "team", "other")).devices_freed
+    assert not cache.apply(share_of_another(3, users=("a", "b"))).supplies_freed
+    assert cache.apply(share_of_another(3, users=("a",))).supplies_freed
+    assert cache.apply(Deleted("ResourceClaim", "team", "other")).supplies_freed
     check_cache(cache)
 
 

@@ -10,6 +10,7 @@ from phalanx.model.api.meta import KubeObject
 from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.pods import BindBackoff
 from phalanx.model.supplies.known import is_chosen_by_kubelet
+from phalanx.model.supplies.volumes.published import ClusterVolumes
 from phalanx_simulator.invariants.cache_tables import check_cache
 
 from tests.assumed import assumed
@@ -613,18 +614,18 @@ def test_a_claim_is_updated_with_its_volume_and_storage_class() -> None:
     cache = new_cache(named("PersistentVolumeClaim", "c", namespace="team", spec={"storageClassName": "s"}))
 
     def reason() -> str:
-        return take_snapshot(cache).claims["team/c"].why_unusable
+        return take_snapshot(cache).part(ClusterVolumes).claims["team/c"].why_unusable
 
     assert "its StorageClass s does not exist" in reason()
     assert apply(cache, named("StorageClass", "s", volumeBindingMode="Immediate")).capacity_grew
     assert reason() == "it is not bound to a volume yet"
     assert apply(cache, named("StorageClass", "s", volumeBindingMode="WaitForFirstConsumer")).capacity_grew
-    assert take_snapshot(cache).claims["team/c"].provisioning is None
+    assert take_snapshot(cache).part(ClusterVolumes).claims["team/c"].provisioning is None
     late = named(
         "StorageClass", "s", volumeBindingMode="WaitForFirstConsumer", provisioner="example.com/disk"
     )
     assert apply(cache, late).capacity_grew
-    assert take_snapshot(cache).claims["team/c"].provisioning is not None
+    assert take_snapshot(cache).part(ClusterVolumes).claims["team/c"].provisioning is not None
     apply(cache, claim(volume="v"))
     assert "does not exist" in reason()
     assert apply(cache, named("PersistentVolume", "v")).capacity_grew

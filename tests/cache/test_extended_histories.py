@@ -9,6 +9,7 @@ from phalanx.cache.events import Applied, Deleted, Event, Forgotten
 from phalanx.model.api.kinds import KINDS
 from phalanx.model.names import PodUid
 from phalanx.model.supplies.devices.claims import AllocatedDevice, Allocation, ClaimGrant, extended_claim_uid
+from phalanx.model.supplies.devices.cluster import ClusterDevices
 from phalanx.model.supplies.devices.extended_resources import ExtendedRequests, extended_resource_claim
 from phalanx.model.supplies.devices.pools import NodeChoice
 from phalanx_simulator.invariants.cache_tables import check_cache
@@ -85,7 +86,7 @@ def test_histories(history: list[Event]) -> None:
     for event in history:
         cache.apply(event)
         check_cache(cache)
-    devices = take_snapshot(cache).devices
+    devices = take_snapshot(cache).part(ClusterDevices)
     for each in cache.leftover_claims():
         found = cache.pod(each.pod)
         assert found is not None

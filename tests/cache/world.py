@@ -88,8 +88,7 @@ def encoded(snapshot: Snapshot) -> bytes:
     """Encode a snapshot without the fields that depend on history: version, start state of gangs."""
     history = {"started": False, "starts_over": False}
     gangs = {key: structs.replace(gang, **history) for key, gang in snapshot.gangs.items()}
-    names = ("capacity_version", "cluster_version", "device_version", "device_cluster_version")
-    versions = dict.fromkeys(names, 0)
+    versions: dict[str, Any] = {"capacity_version": 0, "cluster_version": 0, "supply_versions": {}}
     return msgspec.msgpack.encode(structs.replace(snapshot, gangs=gangs, **versions))
 
 

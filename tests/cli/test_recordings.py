@@ -167,7 +167,7 @@ def test_files_that_are_no_recordings(recording: Recording, phalanx: Phalanx, tm
         file.write_bytes(content)
         assert phalanx("replay", file).code == 2
     file.write_bytes(encode(replace(recording, format=7)))
-    assert phalanx("replay", file).err == f"{file}: expected file format 1, found 7\n"
+    assert phalanx("replay", file).err == f"{file}: expected file format 2, found 7\n"
 
 
 def test_the_size_of_an_unpacked_recording_is_limited(

@@ -2,7 +2,11 @@
 
 from typing import Any
 
+import pytest
+
 from tests.conformance.api import STRATEGIC, Api, Object
+
+pytestmark = pytest.mark.since(37)
 
 VERSION = "scheduling.k8s.io/v1beta1"
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 from phalanx.cycle import decide
 from phalanx.framework.config import SchedulerConfig
 from phalanx.model.api.pod_groups import Disruption
@@ -13,6 +14,7 @@ from phalanx.model.nodes import Taint
 from phalanx.model.queues import Flavor, Objective
 from phalanx.model.resources import CPU, GPU
 from phalanx.model.snapshot import Snapshot
+from phalanx.model.supplies.known import read_parts
 
 from tests.builders import Scenario
 from tests.hash_seeds import printed
@@ -72,7 +74,8 @@ def test_the_order_of_the_input_does_not_matter() -> None:
 
 def test_a_decoded_snapshot_gives_the_same_result() -> None:
     snapshot = busy().snapshot()
-    again = msgspec.json.decode(msgspec.json.encode(snapshot), type=Snapshot)
+    written = msgspec.json.decode(msgspec.json.encode(snapshot), type=Snapshot)
+    again = replace(written, supplies=read_parts(written.supplies))
     assert encoded(again) == encoded(snapshot)
 
 

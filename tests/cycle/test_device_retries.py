@@ -87,7 +87,7 @@ def test_a_device_that_is_free_again_helps_pods_with_claims(event: Event) -> Non
     """Pods that do not fit the empty cluster, and pods without claims, are not tried again."""
     cluster = Cluster()
     changes = cluster.apply(event)
-    assert (changes.may_unblock, changes.devices_freed, changes.capacity_grew) == (True, True, False)
+    assert (changes.may_unblock, changes.supplies_freed, changes.capacity_grew) == (True, ("devices",), False)
     assert cluster.cycle() == {"of-c"}
     assert cluster.tried == 1
 

@@ -1,12 +1,13 @@
 """An engine with state of earlier cycles decides, byte for byte, what a new engine decides."""
 
 import random
+from itertools import count
 
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 from phalanx.cycle import Engine, decide
-from phalanx.framework.config import SchedulerConfig
+from phalanx.framework.config import ActionName, SchedulerConfig
 from phalanx.model.queues import Objective
 from phalanx.model.resources import CPU, GPU
 
@@ -86,3 +87,10 @@ def test_two_engines_share_no_state() -> None:
     first.decide(cluster(None).gang("g", 2, gpu=1).snapshot())
     assert len(second.session_cache.sums) == 0
     assert len(second.class_tables) == 0 < min(len(first.class_tables), len(first.session_cache.sums))
+
+
+def test_each_step_has_the_time_of_all_its_parts() -> None:
+    times = count()
+    engine = Engine(SchedulerConfig(actions=tuple(ActionName)), seconds=lambda: float(next(times)))
+    engine.decide(Scenario().nodes("n", 1, gpu=1).snapshot())
+    assert sum(engine.step_seconds.values()) == next(times) - 1, "the clock moves by 1 with each question"

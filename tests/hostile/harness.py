@@ -28,6 +28,7 @@ from phalanx.model.names import LABEL_POD_GROUP
 from phalanx.model.reasons import Reason
 from phalanx.model.resources import Resources
 from phalanx.model.snapshot import Snapshot
+from phalanx.model.supplies.volumes.published import ClusterVolumes
 from phalanx.service import pod_group_status, queue_status
 from phalanx.service.cluster_state import ClusterState
 from phalanx.service.pod_group_status import GangReport
@@ -236,7 +237,8 @@ class Cluster:
         await self.deliver()
         check_cache(self.cache)
         snapshot = self.cache.snapshot(now=NOW_MS, seed=1, memory=Memory())
-        left = (snapshot.gangs, snapshot.nodes, snapshot.claims, snapshot.namespace_labels)
+        claims = snapshot.part(ClusterVolumes).claims
+        left = (snapshot.gangs, snapshot.nodes, claims, snapshot.namespace_labels)
         assert not any(left), left
         assert not snapshot.queue_usage
         assert list(snapshot.queues) == ["default"]

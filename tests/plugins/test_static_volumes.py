@@ -11,6 +11,7 @@ from phalanx.model.api.meta import KubeObject
 from phalanx.model.decisions import CycleResult
 from phalanx.model.events import Applied, Deleted
 from phalanx.model.names import LABEL_POD_GROUP
+from phalanx.model.supplies.volumes.published import ClusterVolumes
 from phalanx_simulator.invariants.cache_tables import check_cache
 
 from tests.assumed import assumed
@@ -317,7 +318,7 @@ def test_a_volume_is_free_again_when_the_claim_that_names_it_is_gone() -> None:
 def test_a_volume_is_free_again_when_the_bind_is_given_up() -> None:
     made = World(claim("x"), user("x", "x"), volume("v"))
     made.cache.apply(assumed("x", "n", volumes=(("team/x", "v"),)))
-    assert not made.cache.snapshot(now=0, seed=0, memory=made.memory).static_volumes
+    assert not made.cache.snapshot(now=0, seed=0, memory=made.memory).part(ClusterVolumes).static_volumes
     assert made.cache.apply(Forgotten("x")).cluster_changed  # type: ignore[arg-type]
     assert made.chosen() == {"x": ("n", {"x": "v"})}
 

@@ -4,11 +4,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from msgspec import structs
 from phalanx.model.names import NodeName
 from phalanx.model.nodes import Node, NodeState
 from phalanx.model.snapshot import Snapshot
-from phalanx.model.supplies.devices.cluster import NO_DEVICES
+from phalanx.model.supplies.devices.cluster import ClusterDevices
 from phalanx_simulator.embedded.controllers.resource_claims import CLAIMS, serve
 from phalanx_simulator.embedded.manifests import node, pod
 from phalanx_simulator.embedded.pod_claims import EXTENDED
@@ -227,7 +226,7 @@ def test_amounts_of_devices_are_compared_only_on_nodes_that_offer_the_resource()
     nodes = {
         NodeName(each): NodeState(Node(NodeName(each), each, {}, allocatable=offers[each])) for each in offers
     }
-    devices = structs.replace(NO_DEVICES, extended={NIC: "nic"})
-    snapshot = Snapshot(now=0, seed=0, nodes=nodes, devices=devices)
+    devices = ClusterDevices(extended={NIC: "nic"})
+    snapshot = Snapshot(now=0, seed=0, nodes=nodes, supplies={devices.supply: devices})
     assert [is_of_devices(NIC, NodeName(each), snapshot) for each in offers] == [True, False]
     assert not is_of_devices("cpu", NodeName("a"), snapshot)

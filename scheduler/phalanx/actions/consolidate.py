@@ -66,7 +66,7 @@ def execute_for_guarantees(cycle: Cycle) -> None:
     if ActionName.PREEMPT not in config.actions or not config.consolidation.for_guarantees:
         return
     step = _Consolidation(cycle, is_for_guarantees=True)
-    if _may_move_gangs(cycle.session):
+    if cycle.outcome.failures and _may_move_gangs(cycle.session):
         step.search()
     step.close()
 

@@ -48,7 +48,8 @@ def after(session: Session, outcome: Outcome, let_in: Mapping[GangId, LetIn]) ->
     _keep_absent(session, records, seen)
     changes = _Changes(session, outcome, let_in)
     for gang in session.gangs.values():
-        found = changes.record_of(gang) if gang.kind is not GangKind.POD else None
+        may_have_one = gang.id in records or gang.record is not None or gang.has_waiting
+        found = changes.record_of(gang) if may_have_one and gang.kind is not GangKind.POD else None
         if found is not None:
             records[gang.id], seen[gang.id] = found
     return GangRecords(dict(sorted(records.items())), dict(sorted(seen.items())))
@@ -80,7 +81,7 @@ class _Changes:
         self._session, self._let_in = session, let_in
         self._placed: dict[GangId, list[PodUid]] = {}
         for placement in session.placements:
-            self._placed.setdefault(placement.gang, []).extend(bind.pod for bind in placement.binds)
+            self._placed.setdefault(placement.gang, []).extend([bind.pod for bind in placement.binds])
         self._started = started_gangs(session.placements)
         self._launched = {
             placement.demand.gang.id
@@ -131,8 +132,8 @@ class _Changes:
         assert record is not None, "a gang that is placed is in line"
         kinds, vacancies = known.gang.record_kinds, Vacancies(known.places)
         bound, reserved = Counter(record.bound), Counter(record.reserved)
-        bound.update(kinds[pod.uid] for pod in pods)
-        for pod in pods:
+        bound.update([kinds[pod.uid] for pod in pods])
+        for pod in pods if vacancies.left else ():
             vacancies.take(kinds[pod.uid])
         for kind, count in known.places.items():
             taken = count - vacancies.left.get(kind, 0)

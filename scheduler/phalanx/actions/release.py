@@ -45,7 +45,7 @@ def _is_incomplete(gang: Gang) -> bool:
     some of these are lost, it is: no event triggers a cycle when the watch confirms the other binds. A gang
     with a member that has succeeded is finishing and not incomplete.
     """
-    counted = [pod for pod in gang.members if pod.counts_for_gang]
+    counted = gang.counted
     bound = [pod for pod in counted if not pod.assumed]
     if not counted or gang.started or gang.is_finishing or gang.minimum.is_reached(bound):
         return False
@@ -58,7 +58,7 @@ def _has_assumed(gang: Gang) -> bool:
 
 
 def _release(gang: Gang, session: Session) -> None:
-    counted = [pod for pod in gang.members if pod.counts_for_gang]
+    counted = gang.counted
     holders = [pod for pod in counted if session.pod_state(pod) is PodState.BOUND]
     evictable = [pod for pod in holders if pod.controller is not None]
     unmanaged = [pod for pod in holders if pod.controller is None]
@@ -84,7 +84,7 @@ def _unmanaged_verdict(gang: Gang, unmanaged: list[Pod]) -> Verdict:
 
 def _reached(gang: Gang) -> str:
     """How far the gang got: in total, or, if that is enough, in the first part that lacks members."""
-    counted = [pod for pod in gang.members if pod.counts_for_gang]
+    counted = gang.counted
     if gang.min_subgroups:
         whole = len(complete_subgroups(counted, gang.subgroups))
         return f"{whole} of {gang.min_subgroups} subgroups, with {len(counted)} members in all,"

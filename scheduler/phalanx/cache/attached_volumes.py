@@ -59,10 +59,8 @@ class AttachedVolumes:
         self._used: dict[NodeName, Resources] = {}
         self._limiting: Counter[str] = Counter()
         """By driver, the number of nodes that limit it."""
-
-    def limited_drivers(self) -> tuple[str, ...]:
-        """The drivers that some node has a limit for, sorted."""
-        return tuple(sorted(self._limiting))
+        self.limited_drivers: tuple[str, ...] = ()
+        """The drivers that some node has a limit for, sorted. It is the same object until one changes."""
 
     def conflict(self, pod: Pod) -> str:
         """The driver of a volume of this pod of whose volumes its node has more than its limit; or empty."""
@@ -111,6 +109,8 @@ class AttachedVolumes:
         self._limiting.update(driver.name for driver in new or () if driver.limit is not None)
         self._limiting.subtract(driver.name for driver in old or () if driver.limit is not None)
         self._limiting = +self._limiting
+        if self._limiting.keys() != set(self.limited_drivers):
+            self.limited_drivers = tuple(sorted(self._limiting))
         log.mark_cluster_changed()
         self._count(NodeName(key[1]), log)
 

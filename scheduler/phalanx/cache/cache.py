@@ -52,6 +52,7 @@ from phalanx.model.snapshot import Snapshot
 from phalanx.model.spread_defaults import DefaultConstraint
 from phalanx.model.supplies.devices.claims import AwaitedClaim
 from phalanx.model.supplies.known import is_chosen_by_kubelet, pod_usage
+from phalanx.model.supplies.part import SupplyPart, SupplyVersions
 from phalanx.model.supplies.volumes.published import UnboundClaim
 from phalanx.model.workloads.known import KNOWN, WorkloadKinds
 
@@ -80,15 +81,14 @@ class Cache:
         """`pod_annotations`, `node_annotations`: keys of the annotations to keep. All others are dropped.
 
         `nominating_schedulers`: those whose nominations of pods to nodes count; None for all others.
-        `queue_dialects`: the other projects whose Queues count.
-        `default_spread`: the topology spread constraints of pods that have none.
+        `queue_dialects`: other projects whose Queues count. `default_spread`: those of pods without any.
         `with_images`: whether images of pods and nodes are kept. `gangs_move`: whether the rules of running
         pods are, since gangs may be moved.
         `state_taints`: taints that only say that a node takes no pods now, beside those that are known.
         `is_evictable`: whether gangs may evict this pod of another scheduler.
         """
         self.scheduler_name, self.known_workloads = scheduler_name, workload_kinds
-        self._version = self._cluster_version = self._device_version = self._device_cluster_version = 0
+        self._version = self._cluster_version = 0
         self._pod_annotations = tuple(sorted(set(pod_annotations)))
         self._node_annotations = tuple(sorted(set(node_annotations)))
         pods: dict[PodUid, Pod] = {}
@@ -103,6 +103,7 @@ class Cache:
         self._devices = DeviceTables(scheduler_name=scheduler_name, pod=pods.get, changed=self._claim_changed)
         self._supplies: Final[tuple[SupplyTables, ...]] = (self._claims, self._devices)
         self._supplies_with: Final = by_method(self._supplies)
+        self._supply_versions = {supply.name: SupplyVersions() for supply in self._supplies}
         self._cluster_objects = ClusterObjects(
             namespace_changed=self._gangs.namespace_changed,
             class_changed=self._class_changed,
@@ -168,8 +169,8 @@ class Cache:
             self._version += 1
         if log.cluster_changed:
             self._cluster_version += 1
-        self._device_version += log.devices_freed
-        self._device_cluster_version += log.devices_changed
+        if log.supplies_freed:
+            self._supply_versions = _grown(self._supply_versions, log)
         return log.changes()
 
     def _take(self, event: Event, log: ChangeLog) -> None:
@@ -276,17 +277,10 @@ class Cache:
             topologies=self._cluster_objects.all_topologies(
                 self._nodes.nodes(), self._nodes.hyper_node_tree()
             ),
-            claims=self._claims.view(),
-            claim_users=self._claims.users(),
-            devices=self._devices.view(),
-            storage_capacities=self._claims.storage_capacities(),
-            static_volumes=self._claims.static_volumes(),
-            csi_nodes=self._claims.attached.csi_nodes.by_name(),
-            limited_drivers=self._claims.attached.limited_drivers(),
+            supplies={supply.name: supply.view() for supply in self._supplies},
             capacity_version=self._version,
             cluster_version=self._cluster_version,
-            device_version=self._device_version,
-            device_cluster_version=self._device_cluster_version,
+            supply_versions=self._supply_versions,
             memory=memory,
             pod_affinity_terms=pod_affinity.terms,
             preferred_pod_terms=pod_affinity.preferred_terms,
@@ -306,27 +300,24 @@ class Cache:
             nodes=states,
             queues=self._cluster_objects.queue_tree(),
             namespace_labels=self._cluster_objects.namespaces.by_name(),
-            claims=self._claims.view(),
-            storage_capacities=self._claims.storage_capacities(),
-            static_volumes=self._claims.static_volumes(),
-            csi_nodes=self._claims.attached.csi_nodes.by_name(),
+            supplies=self._filter_views(),
             pod_annotations=self._pod_annotations,
             node_annotations=self._node_annotations,
         )
 
     def filter_inputs(self) -> tuple[object, ...]:
-        """What filters of nodes read beside the node: queues, namespaces, claims, capacities and drivers.
+        """What filters of nodes read beside the node: queues, namespaces and supplies.
 
         The parts are the same objects until one of theirs changes.
         """
         return (
             self._cluster_objects.queue_tree(),
             self._cluster_objects.namespaces.by_name(),
-            self._claims.view(),
-            self._claims.storage_capacities(),
-            self._claims.static_volumes(),
-            self._claims.attached.csi_nodes.by_name(),
+            *self._filter_views().values(),
         )
+
+    def _filter_views(self) -> dict[str, SupplyPart]:
+        return {supply.name: supply.filter_view() for supply in self._supplies_with["filter_view"]}
 
     def pod(self, uid: PodUid) -> Pod | None:
         """A pod, with its assumed node if it has one."""
@@ -476,19 +467,25 @@ class Cache:
         )
 
 
+def _grown(versions: Mapping[str, SupplyVersions], log: ChangeLog) -> dict[str, SupplyVersions]:
+    """The versions after the changes of some supplies."""
+    grown = dict(versions)
+    for name in log.supplies_freed:
+        old = versions.get(name, SupplyVersions())
+        grown[name] = SupplyVersions(old.capacity + 1, old.cluster + (name in log.supplies_changed))
+    return grown
+
+
 def _age(gang: Gang) -> tuple[int, str, str, str]:
     return (gang.created, gang.namespace, gang.name, gang.id)
 
 
 def _only_started(before: tuple[NodeName, Resources], after: tuple[NodeName, Resources]) -> bool:
     """Whether the pod holds the same resources, but now in parts that the kubelet has chosen."""
-    (node, pod_usage), (other, now) = before, after
-    return (
-        node == other
-        and pod_usage != now
-        and {name: pod_usage[name] for name in pod_usage if not is_chosen_by_kubelet(name)}
-        == {name: now[name] for name in now if not is_chosen_by_kubelet(name)}
-    )
+    (node, usage), (other, now) = before, after
+    if node != other or usage == now:
+        return False
+    return all(is_chosen_by_kubelet(name) for name, _ in usage.items() ^ now.items())
 
 
 def _held(pod: Pod | None) -> tuple[NodeName, Resources] | None:

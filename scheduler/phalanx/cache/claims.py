@@ -1,7 +1,10 @@
 """PersistentVolumeClaims: their states, which follow from several kinds of objects, and their pods."""
 
 from collections.abc import Mapping
+from operator import is_
 from typing import Any
+
+from msgspec.structs import replace
 
 from phalanx.cache.attached_volumes import NO_VOLUME, AttachedVolumes, VolumeId
 from phalanx.cache.events import ChangeLog
@@ -16,6 +19,7 @@ from phalanx.model.nodes import Node
 from phalanx.model.pods import MountedClaim, Pod, VolumeClaim
 from phalanx.model.supplies.volumes.published import (
     ClaimUser,
+    ClusterVolumes,
     StaticVolume,
     StorageCapacity,
     UnboundClaim,
@@ -45,6 +49,8 @@ class ClaimTables(SupplyTables):
 
     It also knows the pods that mount claims which only one pod may use.
     """
+
+    name = ClusterVolumes.supply
 
     def __init__(self, *, scheduler_name: str, nodes: NodeTable) -> None:
         self._scheduler_name = scheduler_name
@@ -80,7 +86,11 @@ class ClaimTables(SupplyTables):
         """By volume, the assumed pods for which it was decided."""
         self._static: tuple[StaticVolume, ...] | None = None
         self._resolved: dict[Key, VolumeClaim] = {}
-        self._view: Mapping[str, VolumeClaim] | None = None
+        self._all_claims: Mapping[str, VolumeClaim] | None = None
+        self._filter_view: ClusterVolumes | None = None
+        self._view = ClusterVolumes()
+        self._view_parts: tuple[Any, ...] = (None,)
+        """What the view was made of."""
         self._pods: dict[str, dict[PodUid, Pod]] = {}
         """By claim, the pods that mount it and have not ended."""
         self._users: Mapping[str, tuple[ClaimUser, ...]] | None = None
@@ -92,14 +102,34 @@ class ClaimTables(SupplyTables):
         A pod that is placed before they are listed may not get its volume, or wait until it is attached."""
         return self._needed
 
-    def view(self) -> Mapping[str, VolumeClaim]:
-        """All claims by "namespace/name", sorted. It is the same mapping until something changes."""
-        if self._view is None:
-            self._view = {"/".join(key): self._resolved[key] for key in sorted(self._resolved)}
+    def view(self) -> ClusterVolumes:
+        """All of them. It is the same object until something changes, and so is each of its parts."""
+        parts = (self.filter_view(), self.users(), self.attached.limited_drivers)
+        if not all(map(is_, parts, self._view_parts)):
+            volumes, users, limited = self._view_parts = parts
+            self._view = replace(volumes, claim_users=users, limited_drivers=limited)
         return self._view
 
-    def storage_capacities(self) -> Mapping[str, tuple[StorageCapacity, ...]]:
-        """What drivers have left, by StorageClass. It is the same mapping until something changes."""
+    def filter_view(self) -> ClusterVolumes:
+        """Without the users of claims, of which the checked pod is one."""
+        drivers, known = self.attached.csi_nodes.by_name(), self._filter_view
+        if known is None or known.csi_nodes is not drivers:
+            known = self._filter_view = ClusterVolumes(
+                claims=self._claims_by_key(),
+                storage_capacities=self._storage_capacities(),
+                static_volumes=self._static_volumes(),
+                csi_nodes=drivers,
+            )
+        return known
+
+    def _claims_by_key(self) -> Mapping[str, VolumeClaim]:
+        """By "namespace/name", sorted."""
+        if self._all_claims is None:
+            self._all_claims = {"/".join(key): self._resolved[key] for key in sorted(self._resolved)}
+        return self._all_claims
+
+    def _storage_capacities(self) -> Mapping[str, tuple[StorageCapacity, ...]]:
+        """What drivers have left, by StorageClass."""
         if self._capacities is None:
             found: dict[str, list[StorageCapacity]] = {}
             for key in sorted(self.capacities.keys()):
@@ -109,8 +139,8 @@ class ClaimTables(SupplyTables):
             self._capacities = {name: tuple(found[name]) for name in sorted(found)}
         return self._capacities
 
-    def static_volumes(self) -> tuple[StaticVolume, ...]:
-        """Volumes that claims may take, sorted by size and name. It is the same until something changes.
+    def _static_volumes(self) -> tuple[StaticVolume, ...]:
+        """Volumes that claims may take, sorted by size and name.
 
         A volume that a claim names and will get is taken, though its own change may arrive later.
         """
@@ -217,7 +247,7 @@ class ClaimTables(SupplyTables):
         after = {(volume, new.uid) for _, volume in new.volumes} if new is not None else set()
         if before == after:
             return
-        self._static = None
+        self._static = self._filter_view = None
         for volume, uid in before:
             users = self._decided[volume]
             del users[uid]
@@ -254,7 +284,7 @@ class ClaimTables(SupplyTables):
             self._by_volume.setdefault(new.volume, {})[key] = None
         before, after = _named(old), _named(new)
         if before != after:
-            self._static = None
+            self._static = self._filter_view = None
             if before is not None:
                 log.mark_cluster_changed()
         self._resolve(key, log)
@@ -271,7 +301,7 @@ class ClaimTables(SupplyTables):
         if after is not None:
             self._naming.setdefault(after, {})[key[1]] = None
         if (old is not None and old.is_available) or (new is not None and new.is_available):
-            self._static = None
+            self._static = self._filter_view = None
             if new is not None and new.is_available:
                 log.mark_cluster_changed()
         for claim in dict.fromkeys((*self._by_volume.get(key[1], ()), before, after)):
@@ -305,7 +335,7 @@ class ClaimTables(SupplyTables):
     def _capacity_changed(
         self, _key: Key, old: CapacitySource | None, new: CapacitySource | None, log: ChangeLog
     ) -> None:
-        self._capacities = None
+        self._capacities = self._filter_view = None
         if new is not None and not _only_shrank(old, new):
             log.mark_cluster_changed()
 
@@ -313,7 +343,7 @@ class ClaimTables(SupplyTables):
         source = self.claims.get(key)
         if source is None:
             self._resolved.pop(key, None)
-            self._view = self._users = None
+            self._all_claims = self._users = self._filter_view = None
             self.attached.claim_changed("/".join(key), log)
             return
         resolved = resolve_claim(
@@ -328,7 +358,7 @@ class ClaimTables(SupplyTables):
             log.workload_kinds(STORAGE_KINDS)
         if self._resolved.get(key) != resolved:
             self._resolved[key] = resolved
-            self._view = self._users = None
+            self._all_claims = self._users = self._filter_view = None
             self.attached.claim_changed("/".join(key), log)
             log.mark_cluster_changed()
 

@@ -74,8 +74,8 @@ class Changes(Struct, frozen=True, gc=False):
 
     `capacity_grew`: more may fit than before, and the snapshot's `capacity_version` has grown.
     `cluster_changed`: more may fit the empty cluster than before, and `cluster_version` has grown too.
-    `devices_freed`: gangs with claims to devices may have more of them than before, and the snapshot's
-    `device_version` has grown.
+    `supplies_freed`: supplies of which gangs that use them may have more than before, and whose versions in
+    the snapshot have grown.
     `may_unblock`: a waiting gang that could not be placed may be placeable now, so a cycle is worth running.
     `has_new_verdicts`: a cycle is worth running soon although no gang became placeable: the verdict of a
     waiting gang may change, a gang that has not started lost a bound member, or a gang lost its last pod.
@@ -88,7 +88,7 @@ class Changes(Struct, frozen=True, gc=False):
     gangs: tuple[GangId, ...] = ()
     capacity_grew: bool = False
     cluster_changed: bool = False
-    devices_freed: bool = False
+    supplies_freed: tuple[str, ...] = ()
     may_unblock: bool = False
     has_new_verdicts: bool = False
     workload_kinds: tuple[str, ...] = ()
@@ -105,8 +105,8 @@ class ChangeLog(Struct):
     _gangs: dict[GangId, None] = {}
     capacity_grew: bool = False
     cluster_changed: bool = False
-    devices_freed: bool = False
-    devices_changed: bool = False
+    supplies_freed: dict[str, None] = {}
+    supplies_changed: dict[str, None] = {}
     queues_changed: bool = False
     """Whether a queue was added, changed or removed, apart from its past usage."""
     _may_unblock: bool = False
@@ -151,18 +151,18 @@ class ChangeLog(Struct):
         self.cluster_changed = True
         self.mark_capacity_grew()
 
-    def mark_devices_freed(self, *, do_gangs_wait: bool) -> None:
-        """More devices may be free than before. `do_gangs_wait`: some gangs with claims do."""
-        self.devices_freed = True
+    def mark_supply_freed(self, name: str, *, do_gangs_wait: bool) -> None:
+        """More of a supply may be free than before. `do_gangs_wait`: some gangs that use it do."""
+        self.supplies_freed[name] = None
         self._may_unblock = self._may_unblock or do_gangs_wait
 
-    def mark_devices_changed(self, *, do_gangs_wait: bool) -> None:
-        """There may be more devices than before, even in the empty cluster."""
-        self.devices_changed = True
-        self.mark_devices_freed(do_gangs_wait=do_gangs_wait)
+    def mark_supply_changed(self, name: str, *, do_gangs_wait: bool) -> None:
+        """There may be more of a supply than before, even in the empty cluster."""
+        self.supplies_changed[name] = None
+        self.mark_supply_freed(name, do_gangs_wait=do_gangs_wait)
 
     def changes(self) -> Changes:
-        if not (self._pods or self._nodes or self._gangs or self._may_unblock or self.devices_freed):
+        if not (self._pods or self._nodes or self._gangs or self._may_unblock or self.supplies_freed):
             return NOTHING
         return Changes(
             pods=tuple(self._pods),
@@ -170,7 +170,7 @@ class ChangeLog(Struct):
             gangs=tuple(self._gangs),
             capacity_grew=self.capacity_grew,
             cluster_changed=self.cluster_changed,
-            devices_freed=self.devices_freed,
+            supplies_freed=tuple(self.supplies_freed),
             may_unblock=self._may_unblock,
             has_new_verdicts=self._has_new_verdicts,
             workload_kinds=tuple(self._workload_kinds),

@@ -25,6 +25,8 @@ class EvictablePodTable:
 
     def replace(self, old: Pod | None, new: Pod | None, log: ChangeLog) -> None:
         """A pod was added, changed or removed. One that ran before may be what a waiting gang lacks."""
+        if not self._gangs and (new is None or new.scheduler_name == self._scheduler_name):
+            return
         was_known = old is not None and self._gangs.pop(GangId(old.uid), None) is not None
         if new is not None and self._is_evictable(new):
             self._gangs[GangId(new.uid)] = _alone(new)

@@ -10,10 +10,14 @@ from phalanx.model.names import PodUid
 from phalanx.model.nodes import Node
 from phalanx.model.overridden_methods import methods_of, overrides
 from phalanx.model.pods import Pod
+from phalanx.model.supplies.part import SupplyPart
 
 
 class SupplyTables:
     """Subclasses override what they need."""
+
+    name: str
+    """That of the supply."""
 
     tables: Mapping[str, ObjectStore[Any]]
     """By kind."""
@@ -22,6 +26,16 @@ class SupplyTables:
     def needed(self) -> tuple[str, ...]:
         """Kinds that must be watched from now on, beside those that always are."""
         return ()
+
+    # --- snapshots ----------------------------------------------------------------------------------------
+
+    def view(self) -> SupplyPart:
+        """The part of the snapshot. It is the same object until something changes."""
+        raise NotImplementedError
+
+    def filter_view(self) -> SupplyPart:
+        """As much of it as filters of nodes read beside the node. By default they read nothing."""
+        raise NotImplementedError
 
     # --- events -------------------------------------------------------------------------------------------
 

@@ -45,7 +45,8 @@ class ForeignMembers:
 
     def replace(self, old: Pod | None, new: Pod | None) -> list[tuple[str, Controller]]:
         """A pod was added, changed or removed: the namespaces and controllers whose gang this concerns."""
-        if self._is_ours(old) and self._is_ours(new):
+        ours = self._scheduler_name
+        if (old is None or old.scheduler_name == ours) and (new is None or new.scheduler_name == ours):
             return []
         before, after = self._controller(old), self._controller(new)
         if before is not None and old is not None:
@@ -61,11 +62,8 @@ class ForeignMembers:
         ends = ((old, before), (new, after))
         return [(pod.namespace, each) for pod, each in ends if pod is not None and each is not None]
 
-    def _is_ours(self, pod: Pod | None) -> bool:
-        return pod is None or pod.scheduler_name == self._scheduler_name
-
     def _controller(self, pod: Pod | None) -> Controller | None:
-        if pod is None or pod.controller is None or self._is_ours(pod):
+        if pod is None or pod.controller is None or pod.scheduler_name == self._scheduler_name:
             return None
         return pod.controller if gang_key(pod).kind is GangKind.WORKLOAD else None
 

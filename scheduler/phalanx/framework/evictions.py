@@ -105,7 +105,7 @@ def is_marked_for_eviction(pod: Pod) -> bool:
 
 def keeps_minimum(gang: Gang) -> bool:
     """Whether the members that are not marked for eviction are enough."""
-    staying = [pod for pod in gang.members if pod.counts_for_gang and not is_marked_for_eviction(pod)]
+    staying = [pod for pod in gang.counted if not is_marked_for_eviction(pod)]
     return gang.disruption.eviction_mode is DisruptionMode.SINGLE or gang.minimum.is_reached(staying)
 
 
@@ -117,7 +117,7 @@ def surplus_members(gang: Gang, holders: Sequence[Pod]) -> list[Pod]:
     """
     if gang.kind is GangKind.POD:
         return []
-    kept = [pod for pod in gang.members if pod.counts_for_gang and not pod.holds_node] + list(holders)
+    kept = [pod for pod in gang.counted if not pod.holds_node] + list(holders)
     excess = len(kept) - gang.min_member
     if excess <= 0:
         return []

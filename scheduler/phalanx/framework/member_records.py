@@ -66,7 +66,7 @@ class MemberRecord(Struct, frozen=True, dict=True):
     def is_running(self) -> bool:
         """Whether the gang has started with recorded members, and some of these count. Others are placed
         whole: they have not started, or start again."""
-        counted = [pod for pod in self.gang.members if pod.counts_for_gang]
+        counted = self.gang.counted
         return self.has_members and (self.gang.started or self.gang.minimum.has_started_with(counted))
 
     def replacing(self, ready: Sequence[Pod]) -> list[Pod]:
@@ -82,7 +82,7 @@ class MemberRecord(Struct, frozen=True, dict=True):
         ready = [pod for pod in self.gang.members if pod.is_waiting and not pod.gated]
         found = self.replacing(ready)
         if not self.is_running:
-            counted = [pod for pod in self.gang.members if pod.counts_for_gang]
+            counted = self.gang.counted
             found = found if self.gang.minimum.has_started_with([*counted, *found]) else []
         return frozenset(pod.uid for pod in found)
 
@@ -131,10 +131,9 @@ class MemberRecords:
 
     def of(self, gang: Gang) -> MemberRecord:
         """The record of the gang at the begin of the cycle."""
-        found = self._known.get(gang.id)
-        if found is None:
-            found = self._known[gang.id] = self._review(self._in_session(gang))
-        return found
+        if gang.id not in self._known:
+            self._known[gang.id] = self._review(self._in_session(gang))
+        return self._known[gang.id]
 
     def queued_since(self, gang: Gang) -> int:
         """Since when the gang is in line, in seconds since the epoch."""
@@ -200,7 +199,7 @@ class MemberRecords:
     @cached_property
     def _on_nodes(self) -> frozenset[PodUid]:
         gangs = self._snapshot.gangs.values()
-        return frozenset(pod.uid for gang in gangs for pod in gang.members if pod.counts_for_gang)
+        return frozenset(pod.uid for gang in gangs for pod in gang.counted)
 
 
 def _without_evicted(gang: Gang, record: GangRecord) -> GangRecord:
@@ -327,7 +326,7 @@ def _members_left(gang: Gang, seen: SeenMembers) -> list[tuple[PodUid, RecordKin
 def _finishing(gang: Gang, record: GangRecord, now: int) -> GangRecord:
     """The record with the time at which the first member of the minimum succeeded: since then, those that run
     are fewer than the minimum."""
-    running = [pod for pod in gang.members if pod.counts_for_gang and pod.phase is not PodPhase.SUCCEEDED]
+    running = [pod for pod in gang.counted if pod.phase is not PodPhase.SUCCEEDED]
     if record.finishing_since or gang.minimum.is_reached(running):
         return record
     ended = sorted((pod.ran[1], pod.uid) for pod in gang.members if pod.ran is not None)

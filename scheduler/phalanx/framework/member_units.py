@@ -25,7 +25,7 @@ def in_whole_units(gang: Gang, ready: Sequence[Pod], unfit: Collection[PodUid] =
     roles = roles_with_units(gang)
     if not roles:
         return ready
-    counted = [pod for pod in gang.members if pod.counts_for_gang]
+    counted = gang.counted
     names = {role.name for role in roles}
     together: list[Sequence[Pod]] = []
     for role in roles:

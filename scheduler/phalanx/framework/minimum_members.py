@@ -53,7 +53,7 @@ def pods_to_minimum(gang: Gang, can_run: Callable[[Pod], bool]) -> list[Pod]:
     If only some of the subgroups must start, the minimums of subgroups do not count. A gang that reserves
     includes placeholders for members that do not exist.
     """
-    counted = [pod for pod in gang.members if pod.counts_for_gang]
+    counted = gang.counted
     waiting = [pod for pod in gang.members if pod.is_waiting and not pod.gated]
     arriving = incomplete_roles(gang, waiting, counted) if gang.started else {}
     ready = in_whole_units(gang, [pod for pod in waiting if pod.role not in arriving])

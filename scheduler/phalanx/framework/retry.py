@@ -39,11 +39,12 @@ from msgspec.structs import replace
 
 from phalanx.framework.queues.queue_tree import QueueTree
 from phalanx.model.gangs import Gang
-from phalanx.model.memory import DEVICES, CandidateQueues, HelpedBy, Nomination, Refusal, RetryKeys
+from phalanx.model.memory import CandidateQueues, HelpedBy, Nomination, Refusal, RetryKeys
 from phalanx.model.names import GangId, QueueName
 from phalanx.model.reasons import Verdict
 from phalanx.model.resources import NONE, Resources
 from phalanx.model.snapshot import Snapshot
+from phalanx.model.supplies.known import counted_supply
 
 CYCLE_PERIOD_MIN_S: Final = 0.02
 """Minimum seconds between the starts of two cycles: a burst of events becomes one snapshot."""
@@ -256,14 +257,12 @@ class RetryInputs:
     def _inputs(self, helped_by: HelpedBy, resource: str, keys: RetryKeys) -> tuple[object, ...]:
         if helped_by is HelpedBy.NODE_SIZE:
             return (helped_by, resource, self.largest_allocatable.get(resource, 0))
-        devices: tuple[object, ...] = ()
+        supply = self._snapshot.supply_versions.get(resource)
         if helped_by is HelpedBy.CLUSTER:
-            if resource == DEVICES:
-                devices = (resource, self._snapshot.device_cluster_version)
-            return (helped_by, self._snapshot.cluster_version, keys.plugins, *devices)
-        if resource == DEVICES:
-            devices = (resource, self._snapshot.device_version)
-        return (helped_by, self._snapshot.capacity_version, keys.all, *devices)
+            of_supply = () if supply is None else (resource, supply.cluster)
+            return (helped_by, self._snapshot.cluster_version, keys.plugins, *of_supply)
+        of_supply = () if supply is None else (resource, supply.capacity)
+        return (helped_by, self._snapshot.capacity_version, keys.all, *of_supply)
 
     def holds(self, refusal: Refusal, gang: Gang, cause: str, keys: RetryKeys) -> bool:
         """Whether nothing has changed that could help the gang."""
@@ -333,8 +332,7 @@ class Refusals:
         `until`: when the gang is tried again without a change; at its deadline at the latest, which the
         verdict then says.
         """
-        if not resource and gang.claims_devices:
-            resource = DEVICES
+        resource = resource or counted_supply(gang)
         now, deadline = self._inputs.now, gang.deadline
         if helped_by is not HelpedBy.CAPACITY and deadline is not None and deadline > now:
             until = min(deadline, until or deadline)

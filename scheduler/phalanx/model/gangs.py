@@ -153,8 +153,7 @@ class Minimum(Struct, frozen=True):
     def has_started_with(self, counted: Sequence[Pod]) -> bool:
         """Whether a gang has started when these members have nodes.
 
-        A gang that reserves capacity has started with its first member: none gets a node without the
-        reservation.
+        A gang that reserves capacity has started with its first member: before, none gets a node.
         """
         return self.is_reached(counted) or (self.reserves and bool(counted))
 
@@ -211,8 +210,7 @@ class Gang(Struct, frozen=True, dict=True):
     preemption_policy: str = "PreemptLowerPriority"
     resource_version: str = ""
     problems: tuple[Objection, ...] = ()
-    """Errors that make the gang unschedulable until an object changes, including those of its waiting
-    members."""
+    """Errors that make it unschedulable until an object changes, also those of its waiting members."""
     checkpointed: int = 0
     """When the work of all members was last saved, in seconds since the epoch, 0 if unknown."""
     prefers_to_stay: bool = False
@@ -297,7 +295,12 @@ class Gang(Struct, frozen=True, dict=True):
     @cached_property
     def active(self) -> int:
         """Number of members that count towards minMember."""
-        return sum(1 for pod in self.members if pod.counts_for_gang)
+        return len(self.counted)
+
+    @cached_property
+    def counted(self) -> tuple[Pod, ...]:
+        """The members that count towards minMember."""
+        return tuple([pod for pod in self.members if pod.counts_for_gang])
 
     @property
     def deadline(self) -> int | None:
@@ -307,8 +310,7 @@ class Gang(Struct, frozen=True, dict=True):
     @cached_property
     def bound(self) -> tuple[Pod, ...]:
         """Members that count and have nodes in the API, and stay."""
-        stay = [pod for pod in self.members if pod.counts_for_gang and not pod.assumed and not pod.deleting]
-        return tuple(stay)
+        return tuple([pod for pod in self.counted if not pod.assumed and not pod.deleting])
 
     @property
     def reaches_minimum(self) -> bool:
@@ -369,8 +371,8 @@ class Gang(Struct, frozen=True, dict=True):
     def placed_uids(self) -> tuple[tuple[RecordKind, tuple[PodUid, ...]], ...]:
         """The members that count and have not ended, by kind."""
         found: dict[RecordKind, list[PodUid]] = {}
-        for pod in self.members:
-            if pod.counts_for_gang and pod.phase is not PodPhase.SUCCEEDED:
+        for pod in self.counted:
+            if pod.phase is not PodPhase.SUCCEEDED:
                 found.setdefault(self.record_kinds[pod.uid], []).append(pod.uid)
         return tuple((kind, tuple(found[kind])) for kind in sorted(found))
 
@@ -423,8 +425,7 @@ class Gang(Struct, frozen=True, dict=True):
     @cached_property
     def is_stable(self) -> bool:
         """Whether all members are bound and stay, and they are enough."""
-        is_stable = all(pod.is_stable for pod in self.members)
-        return is_stable and self.minimum.is_reached(self.members)
+        return all(pod.is_stable for pod in self.members) and self.minimum.is_reached(self.members)
 
     @property
     def is_finishing(self) -> bool:

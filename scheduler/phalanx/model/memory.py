@@ -5,7 +5,6 @@ Times are in milliseconds since the epoch unless a field says otherwise.
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Final
 
 from msgspec import Struct
 
@@ -85,10 +84,6 @@ class MovePlan(Struct, frozen=True):
     """False in a dry run."""
 
 
-DEVICES: Final = "devices of claims"
-"""In place of the resource of a refusal."""
-
-
 class HelpedBy(StrEnum):
     """The changes after which a refused gang is looked at again, besides those of itself and its queues."""
 
@@ -133,8 +128,8 @@ class Refusal(Struct, frozen=True):
 
     helped_by: HelpedBy = HelpedBy.CAPACITY
     resource: str = ""
-    """The resource of which every node has too little, for NODE_SIZE; DEVICES if changes of devices can help
-    too, because members have claims to some."""
+    """The resource of which every node has too little, for NODE_SIZE; else the supply whose
+    counted changes can help too (`Snapshot.supply_versions`)."""
 
     is_objection: bool = False
     """Whether a plugin objected, or members are missing, so that the gang was not tried."""

@@ -1,6 +1,7 @@
 """The immutable input of a cycle, and the parts of it that have no module of their own."""
 
 from collections.abc import Mapping
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
@@ -8,13 +9,14 @@ from phalanx.model.gangs import Gang
 from phalanx.model.memory import Memory
 from phalanx.model.names import GangId, NodeName, QueueName
 from phalanx.model.nodes import NodeState, NominatedPods
-from phalanx.model.pods import AffinityTerms, Term, VolumeClaim, WeightedPodTerm
+from phalanx.model.pods import AffinityTerms, Term, WeightedPodTerm
 from phalanx.model.queues import Queue
 from phalanx.model.records import GangRecord
 from phalanx.model.resources import Resources
 from phalanx.model.selectors import labels_match
-from phalanx.model.supplies.devices.cluster import NO_DEVICES, ClusterDevices
-from phalanx.model.supplies.volumes.published import ClaimUser, NodeDrivers, StaticVolume, StorageCapacity
+from phalanx.model.supplies.part import SupplyPart, SupplyVersions, empty_part
+
+P = TypeVar("P", bound=SupplyPart)
 
 
 class DisruptionBudget(Struct, frozen=True, gc=False):
@@ -86,17 +88,14 @@ class Snapshot(Struct, frozen=True):
       also those of them that are being deleted.
     - `nominated`: pods of other schedulers that are nominated to a node and not bound yet, by priority, the
       highest first.
-    - `claims` is keyed by "namespace/name".
-    - `claim_users`: the pods that mount a claim which only one pod may use, by key: first the placed
-      ones, then in order of creation. Pods that wait for other schedulers are left out.
-    - `devices` is empty as long as pods with claims to devices are refused.
+    - `supplies`: the parts of supplies, by name; see `part`.
     - `namespace_labels` holds every namespace.
     - `topologies` always has the key "", the default for gangs that name none.
     - `capacity_version` grows whenever a change may let a refused gang fit.
     - `cluster_version` grows whenever a change may let a gang fit that does not fit the empty cluster, or may
       end an objection to a gang: changes of nodes, queues, topologies, namespaces and volumes.
-    - `device_version` and `device_cluster_version` are the same for changes of devices, which concern only
-      gangs with claims to devices.
+    - `supply_versions` are the same for changes of some supplies, by name, which concern only gangs that use
+      them.
     - `pod_affinity_terms`: the required anti-affinity of waiting and placed pods, and the required affinity
       of waiting pods. If gangs may be moved, also the required affinity of running pods, and the terms by
       which they are to be spread.
@@ -118,22 +117,10 @@ class Snapshot(Struct, frozen=True):
     nominated: Mapping[NodeName, tuple[NominatedPods, ...]] = {}
     namespace_labels: Mapping[str, Mapping[str, str]] = {}
     topologies: Mapping[str, Topology] = {}
-    claims: Mapping[str, VolumeClaim] = {}
-    claim_users: Mapping[str, tuple[ClaimUser, ...]] = {}
-    devices: ClusterDevices = NO_DEVICES
-    storage_capacities: Mapping[str, tuple[StorageCapacity, ...]] = {}
-    """By StorageClass, of the drivers that publish it."""
-    static_volumes: tuple[StaticVolume, ...] = ()
-    """Volumes that claims may take, sorted by size and name. None that a placed pod has been decided for."""
-    csi_nodes: Mapping[str, NodeDrivers] = {}
-    """The drivers that are installed, by node."""
-    limited_drivers: tuple[str, ...] = ()
-    """The drivers of whose volumes some node takes a limited number, sorted."""
-
+    supplies: Mapping[str, Any] = {}
     capacity_version: int = 0
     cluster_version: int = 0
-    device_version: int = 0
-    device_cluster_version: int = 0
+    supply_versions: Mapping[str, SupplyVersions] = {}
     memory: Memory = Memory()
     pod_affinity_terms: tuple[AffinityTerms, ...] = ()
     preferred_pod_terms: AffinityTerms = ()
@@ -146,9 +133,14 @@ class Snapshot(Struct, frozen=True):
     node_annotations: tuple[str, ...] | None = None
     """Keys of the annotations that were kept on nodes; None for all."""
 
+    def part(self, kind: type[P]) -> P:
+        """The part of a supply; an empty one if the cluster has none of its kinds."""
+        found: P | None = self.supplies.get(kind.supply)
+        return found if found is not None else empty_part(kind)
+
     def record_of(self, gang: Gang) -> GangRecord | None:
         """The record of a gang: what this leader knows, else what is written."""
-        return self.memory.records.get(gang.id) or gang.record
+        return self.memory.records.get(gang.id, gang.record)
 
     def queued_since(self, gang: Gang) -> int:
         """Since when the gang is in line (s): since its minimum first existed without scheduling gates.

@@ -9,15 +9,17 @@ from typing import Final
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from phalanx.limits import RECORDING_BYTES_MAX
 from phalanx.model.decisions import CycleResult
 from phalanx.model.snapshot import Snapshot
+from phalanx.model.supplies.known import UnknownSupply, read_parts
 
 _GZIP: Final = 16 + zlib.MAX_WBITS
 """Makes zlib expect the header and the checksum of gzip."""
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """Version of the file format; a file of another version is refused."""
 
 
@@ -55,7 +57,11 @@ def decode(content: bytes) -> Recording:
         form = msgspec.json.decode(text, type=_Form).format
         if form != FORMAT:
             raise RecordingError(f"expected file format {FORMAT}, found {form}")
-        return msgspec.json.decode(text, type=Recording)
+        recording = msgspec.json.decode(text, type=Recording)
+        supplies = read_parts(recording.snapshot.supplies)
+        return replace(recording, snapshot=replace(recording.snapshot, supplies=supplies))
+    except UnknownSupply as unknown:
+        raise RecordingError(f"cannot replay this file: {unknown}") from unknown
     except (EOFError, zlib.error, msgspec.DecodeError) as error:
         raise RecordingError(f"expected a file written by `phalanx snapshot`, found: {error}") from error
 

@@ -65,4 +65,4 @@ def _is_unschedulable(pod: Pod) -> bool:
 
 
 def _waits_with_surplus_only(gang: Gang) -> bool:
-    return gang.minimum.is_reached([pod for pod in gang.members if pod.counts_for_gang])
+    return gang.minimum.is_reached(gang.counted)

@@ -55,7 +55,7 @@ def _awaited(gang: Gang) -> Iterator[str]:
     waiting = sum(1 for pod in gang.members if pod.is_waiting)
     if waiting:
         yield f"{_pods(waiting)} waiting for a node"
-    assumed = sum(1 for pod in gang.members if pod.assumed and pod.counts_for_gang)
+    assumed = sum(1 for pod in gang.counted if pod.assumed)
     if assumed:
         yield f"{_pods(assumed)} being bound"
     missing = gang.min_member - len(gang.bound) - waiting - assumed

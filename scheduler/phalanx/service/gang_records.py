@@ -29,7 +29,7 @@ def record_of_bound(gang: Gang) -> GangRecord | None:
     """The record of a gang that was started before there were records: its members with nodes are bound."""
     if gang.record is not None or not _keeps_record(gang):
         return None
-    placed = [pod for pod in gang.members if pod.counts_for_gang and not pod.assumed]
+    placed = [pod for pod in gang.counted if not pod.assumed]
     bound = Counter(gang.record_kinds[pod.uid] for pod in placed)
     return GangRecord(max(gang.complete_since, 1), placed_members(bound, {})) if placed else None
 

@@ -5,6 +5,7 @@ from typing import Final
 
 from phalanx.model.names import NodeName
 from phalanx.model.snapshot import Snapshot
+from phalanx.model.supplies.devices.cluster import ClusterDevices
 
 from phalanx_simulator.embedded.pod_claims import claim_names
 from phalanx_simulator.embedded.store import Key, Object, Store
@@ -88,7 +89,8 @@ def is_of_devices(name: str, node: NodeName, snapshot: Snapshot) -> bool:
     """Whether devices satisfy this resource on the node, which does not offer it. How many there are is not
     known to checks that compare amounts."""
     state = snapshot.nodes.get(node)
-    return name in snapshot.devices.extended and (state is None or not state.node.allocatable.get(name))
+    extended = snapshot.part(ClusterDevices).extended
+    return name in extended and (state is None or not state.node.allocatable.get(name))
 
 
 def devices_of(claim: Object) -> Iterator[Device]:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from functools import cached_property, partial
 from itertools import compress, count, islice
-from operator import is_not
+from operator import is_, is_not
 from typing import TypeVar
 
 from phalanx.actions.backlog.backlog import Backlog, named_in
@@ -30,6 +30,7 @@ from phalanx.model.nodes import Node
 from phalanx.model.queues import Admission, Ordering
 from phalanx.model.resources import Resources, largest
 from phalanx.model.snapshot import Snapshot
+from phalanx.model.supplies.known import is_completed
 
 
 class Backlogs:
@@ -73,7 +74,7 @@ class Backlogs:
                 snapshot.capacity_version,
                 memory.turns.get(name),
                 memory.resting_turns.get(name),
-                may_rest=not _compares_all(name, tree) and not snapshot.devices.extended,
+                may_rest=not _compares_all(name, tree) and not is_completed(snapshot),
             )
             for name in sorted(self._queues)
         }
@@ -112,7 +113,7 @@ class Backlogs:
     def _follow_terms(self, snapshot: Snapshot) -> None:
         """Read all gangs again if terms of pods select by other labels that name gangs."""
         terms = (snapshot.pod_affinity_terms, snapshot.preferred_pod_terms)
-        if all(new is old for new, old in zip(terms, self._terms, strict=True)):
+        if all(map(is_, terms, self._terms)):
             return
         every = (*snapshot.pod_affinity_terms, snapshot.preferred_pod_terms)
         selecting = {key for some in every for key in keys_of(some)}

@@ -35,7 +35,7 @@ def need_of(gang: Gang) -> Need | None:
     The gang waits, and no member has or had a node.
     """
     pods = [pod for pod in gang.members if pod.is_waiting and not pod.gated]
-    count = gang.min_member - sum(1 for pod in gang.members if pod.counts_for_gang)
+    count = gang.min_member - gang.active
     if gang.reserves or not 0 < count <= len(pods):
         return None
     shapes = {pod.shape.key: pod.shape.requests for pod in pods}

@@ -68,7 +68,7 @@ def demands_of(
     only some subgroups must start together, the first complete ones do. Each other subgroup is placed whole
     later: for the minimum while fewer than minSubGroups have started, otherwise as surplus.
     """
-    waiting, counted = _waiting(gang), _counted(gang)
+    waiting, counted = _waiting(gang), gang.counted
     unfit = without_node(waiting, can_run)
     ready = in_whole_units(gang, placed_last(waiting, unfit), unfit)
     outer = _outer_subgroups(gang, ready, counted, unfit)
@@ -97,7 +97,7 @@ def _demands_of_start(
     unfit: Collection[PodUid],
 ) -> list[Demand] | Objection:
     """The whole minimum, then the surplus."""
-    counted = _counted(gang)
+    counted = gang.counted
     again = [pod for pod in ready if pod.uid in record.repairs]
     names = _first_sufficient(gang, outer, [*(again or ready), *counted])
     inside = members_within(again or ready, gang.subgroups, names)
@@ -138,7 +138,7 @@ def _demands_of_running(
     unfit: Collection[PodUid],
 ) -> list[Demand]:
     """Repairs, what the minimum lacks beside them, then the surplus."""
-    names, counted = outer.started, _counted(gang)
+    names, counted = outer.started, gang.counted
     inside = members_within(ready, gang.subgroups, names)
     replacing = record.replacing(ready)
     missing = _missing(gang, names, counted)
@@ -175,7 +175,7 @@ def start_demand(gang: Gang, names: Sequence[str], ready: Sequence[Pod]) -> Dema
     `ready`: the waiting members to choose from.
     """
     inside = members_within(ready, gang.subgroups, names)
-    missing = _missing(gang, names, _counted(gang))
+    missing = _missing(gang, names, gang.counted)
     chosen = first_sufficient(inside, missing, gang.subgroups)
     if len(names) < gang.min_subgroups or _shortage(gang, chosen, missing) is not None:
         return None
@@ -185,7 +185,7 @@ def start_demand(gang: Gang, names: Sequence[str], ready: Sequence[Pod]) -> Dema
 def minimums_demand(gang: Gang, names: Sequence[str], ready: Sequence[Pod]) -> Demand:
     """The demand for the minimums of these outer subgroups alone."""
     inside = members_within(ready, gang.subgroups, names)
-    missing = MissingMembers(0, subgroups=_missing(gang, names, _counted(gang)).subgroups)
+    missing = MissingMembers(0, subgroups=_missing(gang, names, gang.counted).subgroups)
     chosen = first_sufficient(inside, missing, gang.subgroups)
     return _with_choice(_start(gang, chosen), inside, missing)
 
@@ -218,10 +218,6 @@ def _with_choice(
 
 def _waiting(gang: Gang) -> list[Pod]:
     return [pod for pod in gang.members if pod.is_waiting and not pod.gated]
-
-
-def _counted(gang: Gang) -> list[Pod]:
-    return [pod for pod in gang.members if pod.counts_for_gang]
 
 
 def _outer_subgroups(
@@ -265,7 +261,7 @@ def _subgroup_choices(
     Only subgroups that are complete without unfit members; empty if the `first` ones are the only choice.
     These may include a started subgroup that only unfit members could complete.
     """
-    counted = _counted(gang)
+    counted = gang.counted
     can_run = [pod for pod in ready if pod.uid not in unfit]
     complete = complete_subgroups([*counted, *can_run], gang.subgroups)
     names = [name for name in outer.complete if name in complete]

@@ -126,7 +126,7 @@ def lower_minimum(session: Session, demand: Demand, fitting: Sequence[Pod], star
     gang = demand.gang
     if not fitting or not _may_lower(demand):
         return
-    there = [*(pod for pod in gang.members if pod.counts_for_gang), *fitting]
+    there = [*gang.counted, *fitting]
     by_role, around = Counter(pod.role for pod in there), ancestor_chains(gang.subgroups)
     by_part = Counter(name for pod in there for name in around.get(pod.subgroup, ()))
     roles = {each.name: by_role[each.name] for each in gang.roles if by_role[each.name] < each.min_member}
@@ -187,7 +187,7 @@ def _may_lower(demand: Demand) -> bool:
 def smallest_minimum(demand: Demand) -> Demand:
     """The demand with one required pod of each role and subgroup that has a minimum and no member yet."""
     gang, around = demand.gang, ancestor_chains(demand.gang.subgroups)
-    there = [pod for pod in gang.members if pod.counts_for_gang]
+    there = gang.counted
     lacking = {each.name for each in gang.roles if each.min_member} - {pod.role for pod in there}
     parts = {each.name for each in gang.subgroups if each.min_member}
     parts -= {name for pod in there for name in around.get(pod.subgroup, ())}

@@ -26,8 +26,7 @@ from phalanx.model.nodes import NodeState
 from phalanx.model.pods import Pod
 from phalanx.model.resources import NONE, Resources, add, subtract, sum_of
 from phalanx.model.snapshot import PlacedPods
-from phalanx.model.supplies.devices.cluster import without_allocations
-from phalanx.model.supplies.known import pod_usage, total_usage
+from phalanx.model.supplies.known import emptied, pod_usage, total_usage
 from phalanx.rules.budget import Budget
 
 _Relaxed = tuple[Session, ProblemBuilder]
@@ -73,7 +72,7 @@ class EmptyCluster:
             memory=Memory(),
             placed_pods=_placed_members(gang) if self._session.affinity_index is not None else (),
             nominated={},
-            devices=without_allocations(self._session.snapshot.devices),
+            supplies=emptied(self._session.snapshot),
         )
         return self._session.on(snapshot, ignore_faults=self._as_available)
 

@@ -73,7 +73,7 @@ def find(session: Session) -> CapacityHolds:
     for gang in session.gangs.values():
         if gang.kind is GangKind.POD or gang.id in session.preempted:
             continue
-        if _has_started(gang) and session.records.of(gang).is_placed and not _is_ending(gang):
+        if _has_started(gang) and session.records.of(gang).record.placed and not _is_ending(gang):
             compositions[gang.id] = _review(gang, session)
     ends = {
         gang: known.since + _hold_ms(session.gangs[gang])
@@ -142,7 +142,7 @@ def _review(gang: Gang, session: Session) -> GangComposition:
     deprived = deprived_members(session, gang)
     if gang.is_stable and not deprived:
         return _complete(composition(session, gang), known)
-    counted = [pod for pod in gang.members if pod.counts_for_gang and pod.uid not in deprived]
+    counted = [pod for pod in gang.counted if pod.uid not in deprived]
     if gang.minimum.is_reached(counted):
         return _complete(composition_of(session, counted), known)
     if known is None:
@@ -190,7 +190,7 @@ def _lacking(
     gang: Gang, composition: GangComposition, demanded: Collection[Pod], session: Session
 ) -> Sequence[Pod]:
     deprived, record = deprived_members(session, gang), session.records.of(gang)
-    counted = [pod for pod in gang.members if pod.counts_for_gang]
+    counted = gang.counted
     ended = [pod for pod in counted if pod.uid in deprived]
     there = [*(pod for pod in counted if pod.uid not in deprived), *demanded]
     kinds = record_kinds([*gang.members, *(pod for pod in demanded if pod.is_placeholder)])

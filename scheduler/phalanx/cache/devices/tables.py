@@ -47,6 +47,8 @@ class _Assumed(Struct, frozen=True):
 class DeviceTables(SupplyTables):
     """The kinds that describe devices, and the allocations that the API does not show yet."""
 
+    name = ClusterDevices.supply
+
     def __init__(
         self,
         *,
@@ -168,7 +170,7 @@ class DeviceTables(SupplyTables):
         """Why the pod must not be bound to the node with what was decided for its claims; empty if nothing
         forbids it."""
         grants = self._grants.get(pod.uid)
-        if grants is None or not _may_be_charged(pod):
+        if grants is None or not (pod.device_claims or pod.extended is not None):
             return ""
         return self._check.conflict(
             [self._extended_claims.as_shown(pod.uid, each, self._shown) for each in grants], node
@@ -231,8 +233,11 @@ class DeviceTables(SupplyTables):
 
     def gang_changed(self, old: Pod | None, new: Pod | None, log: ChangeLog) -> None:
         """Another pod, or this one, may be charged now for a claim that several pods use."""
-        uids = [each.uid for each in (old, new) if each is not None and _may_be_charged(each)]
-        for uid in dict.fromkeys(uids):
+        uids: dict[PodUid, None] = {}
+        for pod in (old, new):
+            if pod is not None and (pod.device_claims or pod.extended is not None):
+                uids[pod.uid] = None
+        for uid in uids:
             self._charge_again(self._charges.replace(uid, self._pod(uid)), log)
 
     def nodes_changed(self, is_offered: Callable[[str], bool], log: ChangeLog) -> None:
@@ -245,7 +250,7 @@ class DeviceTables(SupplyTables):
         if kind in self._unlisted:
             self._unlisted.discard(kind)
             self._view = None
-            log.mark_devices_changed(do_gangs_wait=self._pods.do_wait)
+            log.mark_supply_changed(self.name, do_gangs_wait=self._pods.do_wait)
 
     def assume(self, bind: Bind, log: ChangeLog) -> None:
         """Assume the decided allocations, until the API shows one or the pod is forgotten or gone."""
@@ -356,7 +361,7 @@ class DeviceTables(SupplyTables):
 
     def _changed(self, _key: Key, _old: object, _new: object, log: ChangeLog) -> None:
         self._view = None
-        log.mark_devices_changed(do_gangs_wait=self._pods.do_wait)
+        log.mark_supply_changed(self.name, do_gangs_wait=self._pods.do_wait)
 
     # --- claims as they are shown -------------------------------------------------------------------------
 
@@ -387,7 +392,7 @@ class DeviceTables(SupplyTables):
         for uid in dict.fromkeys((*holders(old), *holders(new))):
             self._note_held(PodUid(uid))
         if frees(old, new) and not is_moved:
-            log.mark_devices_freed(do_gangs_wait=self._pods.do_wait)
+            log.mark_supply_freed(self.name, do_gangs_wait=self._pods.do_wait)
         owners = [PodUid(each.owner) for each in (old, new) if each is not None and each.is_for_extended]
         for uid in dict.fromkeys((*self._pods.naming(key), *owners, *self._charges.claim_changed(key))):
             self._pod_has_changed(uid, log)
@@ -404,7 +409,3 @@ class DeviceTables(SupplyTables):
             self._held[uid] = None
         else:
             self._held.pop(uid, None)
-
-
-def _may_be_charged(pod: Pod) -> bool:
-    return bool(pod.device_claims) or pod.extended is not None

@@ -17,6 +17,7 @@ from phalanx.model.names import NodeName
 from phalanx.model.nodes import Node, NodeState
 from phalanx.model.resources import NONE, Resources, subtract, sum_of
 from phalanx.model.snapshot import Snapshot
+from phalanx.model.supplies.devices.cluster import ClusterDevices
 from phalanx.model.supplies.devices.pools import DeviceId
 from phalanx.model.supplies.devices.session.session_devices import SessionDevices, claimed_devices
 from phalanx.model.supplies.supply import SessionSupply
@@ -45,7 +46,7 @@ class DeviceCapacity:
     def names(self) -> tuple[str, ...]:
         """The resources that claims to devices count as, that devices provide for pods which request them,
         and that queues are guaranteed. None if there are no classes."""
-        devices = self._session.snapshot.devices
+        devices = self._session.snapshot.part(ClusterDevices)
         if not devices.classes:
             return ()
         names = {*self._devices.needs.charges.names, *devices.extended}

@@ -6,11 +6,12 @@ Another distribution brings its own with an entry point of the group `phalanx.su
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.metadata import entry_points
-from typing import Final
+from typing import Any, Final
 
-from msgspec import Struct
+from msgspec import Struct, convert
 
 from phalanx.model.api import core
+from phalanx.model.gangs import Gang
 from phalanx.model.names import NodeName
 from phalanx.model.nodes import Node, NodeState
 from phalanx.model.overridden_methods import overrides
@@ -22,6 +23,7 @@ from phalanx.model.supplies.devices.supply import Devices
 from phalanx.model.supplies.disks import Disks
 from phalanx.model.supplies.gpu_shares.supply import GPU_SHARES
 from phalanx.model.supplies.numa.supply import NUMA_ZONES
+from phalanx.model.supplies.part import SupplyPart
 from phalanx.model.supplies.ports import Ports
 from phalanx.model.supplies.supply import Decided, OpenSupply, Parts, Projection, SessionSupply, Supply
 from phalanx.model.supplies.volumes.amounts import VolumeAmounts
@@ -33,6 +35,10 @@ _BUILT_IN: Final[tuple[Supply, ...]] = (
     *(GPU_SHARES, NUMA_ZONES),
     *(Ports(), Disks(), ATTACH_LIMITS, VolumeAmounts(), Devices()),
 )
+
+
+class UnknownSupply(ValueError):
+    """A supply that is not installed."""
 
 
 @cache
@@ -89,8 +95,37 @@ def opened(nodes: Sequence[Node]) -> tuple[OpenSupply, ...]:
 def completed(snapshot: Snapshot, decided: Decided) -> Snapshot:
     """The snapshot with amounts of nodes that supplies tell."""
     for supply in supplies_with("completed"):
-        snapshot = supply.completed(snapshot, decided)
+        if supply.completes(snapshot):
+            snapshot = supply.completed(snapshot, decided)
     return snapshot
+
+
+def is_completed(snapshot: Snapshot) -> bool:
+    """Whether supplies tell amounts of nodes."""
+    return any(supply.completes(snapshot) for supply in supplies_with("completed"))
+
+
+def emptied(snapshot: Snapshot) -> Mapping[str, Any]:
+    """The parts of the snapshot, with nothing in use."""
+    parts = {supply.name: supply.emptied(snapshot) for supply in supplies_with("emptied")}
+    return {**snapshot.supplies, **parts}
+
+
+def counted_supply(gang: Gang) -> str:
+    """The supply whose counted changes may help the gang; empty for none. A gang has one at most."""
+    return next((supply.name for supply in supplies_with("counts_for") if supply.counts_for(gang)), "")
+
+
+def read_parts(written: Mapping[str, Any]) -> dict[str, SupplyPart]:
+    """The parts of a snapshot that was decoded from JSON.
+
+    Raises UnknownSupply for one that is of no installed supply, and msgspec.ValidationError.
+    """
+    kinds = {supply.name: supply.part for supply in supplies().values() if supply.part is not None}
+    unknown = sorted(written.keys() - kinds.keys())
+    if unknown:
+        raise UnknownSupply(f"the supply {unknown[0]!r} is not installed")
+    return {name: convert(part, type=kinds[name], str_keys=True) for name, part in written.items()}
 
 
 def joined(

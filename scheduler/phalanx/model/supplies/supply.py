@@ -28,6 +28,7 @@ from phalanx.model.pods import Assignments, Device, Pod, PodShape
 from phalanx.model.reasons import Objection, Reason
 from phalanx.model.resources import NONE, Need, Resources
 from phalanx.model.snapshot import Snapshot
+from phalanx.model.supplies.part import SupplyPart
 
 Parts = Mapping[PodUid, Device]
 """The part of its node that each pod gets, of those that get a certain one."""
@@ -109,6 +110,9 @@ class Supply:
     requested: tuple[str, ...] = ()
     """Resources that pods request of it as of any other: nodes list them, and queues are charged."""
 
+    part: type[SupplyPart] | None = None
+    """What snapshots have of it, if kinds of the API of its own describe it."""
+
     is_chosen_by_kubelet: bool = False
     """Whether the kubelet chooses the parts when a pod starts: then what the pod uses gets another name, and
     who keeps its devices needs no more of it."""
@@ -177,8 +181,22 @@ class Supply:
         costs nothing."""
         return None
 
+    # --- parts of snapshots -------------------------------------------------------------------------------
+
+    def counts_for(self, gang: Gang) -> bool:
+        """Whether the changes that `Snapshot.supply_versions` counts for this supply may help the gang."""
+        return False
+
+    def emptied(self, snapshot: Snapshot) -> SupplyPart:
+        """The part of the snapshot in which no pod uses anything."""
+        raise NotImplementedError
+
+    def completes(self, snapshot: Snapshot) -> bool:
+        """Whether amounts of nodes follow from the part of the snapshot."""
+        return False
+
     def completed(self, snapshot: Snapshot, decided: Decided) -> Snapshot:
-        """The snapshot with amounts of nodes that follow from what it knows of the supply."""
+        """The snapshot with these amounts."""
         return snapshot
 
     def join(

@@ -1,9 +1,9 @@
 """All devices of a cluster, the classes, and the claims: the part of a snapshot that concerns devices."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Final
+from typing import ClassVar, Final
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from phalanx.model.names import NodeName
 from phalanx.model.nodes import Node
@@ -37,6 +37,7 @@ from phalanx.model.supplies.devices.shared_pools import SharedPools
 from phalanx.model.supplies.devices.shares import Shares, is_within
 from phalanx.model.supplies.devices.slots import SlotCounter
 from phalanx.model.supplies.devices.uses import DeviceUse, device_of, is_share, new_share_id, shares_by_device
+from phalanx.model.supplies.part import SupplyPart
 
 EXTENDED_SHARES_MAX: Final = 256
 """Shares of one device that a node offers of an extended resource at most: more than pods run on a node. A
@@ -46,8 +47,11 @@ NODE_POOLS_CACHE_MAX: Final = 1 << 15
 """Nodes whose pools are kept while no slice changes: some hundred bytes each."""
 
 
-class ClusterDevices(Struct, frozen=True, gc=False):
-    """Slices, classes and taint rules by name, claims by namespace and name; each in this order."""
+class ClusterDevices(SupplyPart, frozen=True, gc=False):
+    """Slices, classes and taint rules by name, claims by namespace and name; each in this order. It is empty
+    as long as no pod of this scheduler has a claim."""
+
+    supply: ClassVar[str] = "devices"
 
     slices: tuple[Slice, ...] = ()
     classes: Mapping[str, DeviceClass] = {}
@@ -68,7 +72,6 @@ class ClusterDevices(Struct, frozen=True, gc=False):
         return self.are_claimed or bool(self.slices or self.classes or self.claims)
 
 
-NO_DEVICES: Final = ClusterDevices()
 _NONE: Final = frozenset[DeviceUse]()
 _EMPTY: Final = Shares((), are_amounts_asked=False)
 """No share is in use; nothing is taken of it."""

@@ -11,6 +11,7 @@ from phalanx.model.nodes import NodeState
 from phalanx.model.resources import format_bytes
 from phalanx.model.snapshot import Snapshot
 from phalanx.model.supplies.supply import Decided, Supply
+from phalanx.model.supplies.volumes.published import ClusterVolumes
 from phalanx.model.supplies.volumes.resources import SPACE, STATIC, class_of, is_space
 from phalanx.model.supplies.volumes.session import OpenVolumes
 
@@ -42,4 +43,4 @@ class VolumeAmounts(Supply):
         self, snapshot: Snapshot, nodes: Mapping[NodeName, NodeState], decided: Decided
     ) -> OpenVolumes | None:
         """Joins if there are claims."""
-        return OpenVolumes(snapshot, nodes, decided) if snapshot.claims else None
+        return OpenVolumes(snapshot, nodes, decided) if snapshot.part(ClusterVolumes).claims else None

@@ -12,13 +12,13 @@ from typing import Final
 from phalanx.limits import ATTACHED_VOLUMES_MAX
 from phalanx.model.resources import Resources
 from phalanx.model.supplies.supply import Supply
-from phalanx.model.supplies.volumes.published import NodeDrivers
+from phalanx.model.supplies.volumes.published import ClusterVolumes, NodeDrivers
 
 
 class AttachLimits(Supply):
     """The volumes that can be attached to a node, by driver. Sessions say what pods use of them."""
 
-    name = "volumes"
+    name, part = ClusterVolumes.supply, ClusterVolumes
 
     def offered(self, resource: str) -> int:
         """More than any limit."""

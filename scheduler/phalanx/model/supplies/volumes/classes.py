@@ -25,6 +25,7 @@ from phalanx.model.names import ShapeKey
 from phalanx.model.pods import MountedClaim, Pod, PodShape, VolumeClaim, WantedVolume
 from phalanx.model.snapshot import Snapshot
 from phalanx.model.supplies.volumes.attach_limits import ATTACH_LIMITS
+from phalanx.model.supplies.volumes.published import ClusterVolumes
 from phalanx.model.supplies.volumes.resources import space, static_volumes
 
 VOLUME_KINDS_MAX: Final = 4
@@ -40,9 +41,10 @@ class VolumeClasses:
     """Adds the states of claims to shapes, under a key that is the same in every cycle."""
 
     def __init__(self, snapshot: Snapshot) -> None:
-        self._claims = claims = snapshot.claims
-        self._limited = frozenset(snapshot.limited_drivers)
-        self._offering = frozenset(each.storage_class for each in snapshot.static_volumes)
+        volumes = snapshot.part(ClusterVolumes)
+        self._claims = claims = volumes.claims
+        self._limited = frozenset(volumes.limited_drivers)
+        self._offering = frozenset(volume.storage_class for volume in volumes.static_volumes)
         """StorageClasses with a volume that a claim may take."""
         is_counted = bool(self._limited) or any(map(_is_counted, claims.values()))
         self._shared = _shared_claims(snapshot.gangs.values()) if is_counted else frozenset()

@@ -5,13 +5,15 @@ mount (`FindMatchingVolume` in component-helpers of Kubernetes 1.37). The claims
 get different volumes, or the placement is not made.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import ClassVar
 
 from msgspec import Struct
 
 from phalanx.model.names import PodUid
-from phalanx.model.pods import Term, WantedVolume
+from phalanx.model.pods import Term, VolumeClaim, WantedVolume
 from phalanx.model.selectors import labels_match
+from phalanx.model.supplies.part import SupplyPart
 
 
 class StaticVolume(Struct, frozen=True):
@@ -58,6 +60,29 @@ class InstalledDriver(Struct, frozen=True, gc=False):
 
 
 NodeDrivers = tuple[InstalledDriver, ...]
+
+
+class ClusterVolumes(SupplyPart, frozen=True):
+    """The part of a snapshot that concerns volumes.
+
+    - `claims` is keyed by "namespace/name".
+    - `claim_users`: the pods that mount a claim which only one pod may use, by key: first the placed
+      ones, then in order of creation. Pods that wait for other schedulers are left out.
+    - `storage_capacities`: by StorageClass, of the drivers that publish it.
+    - `static_volumes`: those that claims may take, sorted by size and name. None that a placed pod has been
+      decided for.
+    - `csi_nodes`: the drivers that are installed, by node.
+    - `limited_drivers`: the drivers of whose volumes some node takes a limited number, sorted.
+    """
+
+    supply: ClassVar[str] = "volumes"
+
+    claims: Mapping[str, VolumeClaim] = {}
+    claim_users: Mapping[str, tuple[ClaimUser, ...]] = {}
+    storage_capacities: Mapping[str, tuple[StorageCapacity, ...]] = {}
+    static_volumes: tuple[StaticVolume, ...] = ()
+    csi_nodes: Mapping[str, NodeDrivers] = {}
+    limited_drivers: tuple[str, ...] = ()
 
 
 class UnboundClaim(Struct, frozen=True):

@@ -26,7 +26,13 @@ from phalanx.model.snapshot import Snapshot
 from phalanx.model.supplies.supply import Decided, SessionSupply, SharedAmounts, SupplyLacking
 from phalanx.model.supplies.volumes.attach_limits import ATTACH_LIMITS
 from phalanx.model.supplies.volumes.classes import VolumeClasses
-from phalanx.model.supplies.volumes.published import StaticVolume, StorageCapacity, match_all, mismatch
+from phalanx.model.supplies.volumes.published import (
+    ClusterVolumes,
+    StaticVolume,
+    StorageCapacity,
+    match_all,
+    mismatch,
+)
 from phalanx.model.supplies.volumes.resources import SPACE, STATIC, class_of, is_space
 
 VOLUME_BLOCKS_MAX: Final = 64
@@ -45,7 +51,8 @@ class OpenVolumes(SessionSupply):
 
     def __init__(self, snapshot: Snapshot, nodes: Mapping[NodeName, NodeState], decided: Decided) -> None:
         self._classes = VolumeClasses(snapshot)
-        self.snapshot = snapshot
+        self.cluster = snapshot.part(ClusterVolumes)
+        self._gangs = snapshot.gangs
         self._nodes = nodes
         self._decided = decided
         self._places = _Places(nodes)
@@ -113,7 +120,7 @@ class OpenVolumes(SessionSupply):
         if not resource.startswith(f"{ATTACH_LIMITS.name}["):
             return None
         name = ATTACH_LIMITS.what(resource)
-        drivers = self.snapshot.csi_nodes.get(node, ())
+        drivers = self.cluster.csi_nodes.get(node, ())
         limit = next((driver.limit for driver in drivers if driver.name == name), None)
         return f"the limit of {limit} volumes of {name} is reached"
 
@@ -154,8 +161,8 @@ class OpenVolumes(SessionSupply):
         for node, pods in assignments:
             for pod in pods:
                 for mounted in pod.claims:
-                    state = self.snapshot.claims.get(mounted.key)
-                    if state is None or state.wanted is None or not self.snapshot.static_volumes:
+                    state = self.cluster.claims.get(mounted.key)
+                    if state is None or state.wanted is None or not self.cluster.static_volumes:
                         continue
                     claim = found.setdefault(mounted.key, _Claim(mounted.key, state, state.wanted, [], []))
                     claim.nodes.append(node)
@@ -181,7 +188,7 @@ class OpenVolumes(SessionSupply):
         """The volumes by the nodes that can mount them."""
         if self._groups is None:
             volumes: dict[frozenset[NodeName], list[StaticVolume]] = {}
-            for terms, same in _by_terms(self.snapshot.static_volumes).items():
+            for terms, same in _by_terms(self.cluster.static_volumes).items():
                 volumes.setdefault(self._places.of_any(terms), []).extend(same)
             self._groups = [
                 _Group(nodes, tuple(sorted(same, key=_by_size))) for nodes, same in volumes.items() if nodes
@@ -223,7 +230,7 @@ class OpenVolumes(SessionSupply):
 
     def space_for(self, claim: VolumeClaim) -> "SpaceFilter":
         """The nodes with enough space for a new volume of the claim."""
-        return SpaceFilter(claim, self.snapshot.storage_capacities)
+        return SpaceFilter(claim, self.cluster.storage_capacities)
 
     def _space_on(self, node: NodeName, storage_class: str) -> int:
         """Bytes for this node alone; practically unlimited where it shares them with others."""
@@ -249,7 +256,7 @@ class OpenVolumes(SessionSupply):
 
     def _segments_of(self, storage_class: str) -> tuple["_Segment", ...]:
         if storage_class not in self._segments:
-            capacities = self.snapshot.storage_capacities.get(storage_class, ())
+            capacities = self.cluster.storage_capacities.get(storage_class, ())
             self._segments[storage_class] = tuple(
                 [
                     _Segment(
@@ -267,7 +274,7 @@ class OpenVolumes(SessionSupply):
         if self._used[0] != version:
             used = dict(self._assumed_space())
             for placement in self._decided.placements:
-                members = {pod.uid: pod for pod in self.snapshot.gangs[placement.gang].members}
+                members = {pod.uid: pod for pod in self._gangs[placement.gang].members}
                 for bind in placement.binds:
                     self._add_space(members[bind.pod], bind.node, used)
             self._used = (version, used)
@@ -276,7 +283,7 @@ class OpenVolumes(SessionSupply):
     def _assumed_space(self) -> Mapping[tuple[str, NodeName], int]:
         if self._assumed is None:
             found: dict[tuple[str, NodeName], int] = {}
-            for gang in self.snapshot.gangs.values():
+            for gang in self._gangs.values():
                 for pod in gang.members:
                     if pod.assumed and pod.claims and pod.node is not None:
                         self._add_space(pod, pod.node, found)
@@ -285,7 +292,7 @@ class OpenVolumes(SessionSupply):
 
     def _add_space(self, pod: Pod, node: NodeName, used: dict[tuple[str, NodeName], int]) -> None:
         for mounted in pod.claims:
-            state = self.snapshot.claims.get(mounted.key)
+            state = self.cluster.claims.get(mounted.key)
             provisioning = state.provisioning if state is not None else None
             if provisioning is not None and provisioning.needs_space:
                 key = (provisioning.storage_class, node)

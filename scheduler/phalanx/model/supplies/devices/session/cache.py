@@ -53,7 +53,7 @@ class DeviceCache:
 
     def with_extended(self, snapshot: Snapshot) -> Snapshot:
         """The snapshot with the extended resources that devices of nodes provide."""
-        return self._nodes.added_to(snapshot, self.state(snapshot.devices))
+        return self._nodes.added_to(snapshot, self.state(snapshot.part(ClusterDevices)))
 
     def shared_pools(self, state: DeviceState, nodes: tuple[Node, ...]) -> SharedPools:
         """The devices of several nodes; those of the last session if nothing has changed."""
@@ -86,7 +86,7 @@ class ExtendedNodes:
     def added_to(self, snapshot: Snapshot, state: DeviceState) -> Snapshot:
         """The snapshot with the amounts; itself if no pod requests such a resource. `state` is of its
         devices."""
-        devices = snapshot.devices
+        devices = snapshot.part(ClusterDevices)
         if not devices.extended:
             self._nodes, self._states = {}, {}
             return snapshot

@@ -16,6 +16,7 @@ from phalanx.model.supplies.devices.claims import (
     ClaimSpec,
     Request,
 )
+from phalanx.model.supplies.devices.cluster import ClusterDevices
 from phalanx.model.supplies.devices.extended_resource_claims import claim_on, spec_of
 from phalanx.model.supplies.devices.extended_resources import ExtendedResourceClaim, extended_resource_claim
 from phalanx.model.supplies.devices.joint_slots import FreeDevices, PlainKinds
@@ -62,7 +63,7 @@ class CountedDevices:
         capacity: PodCapacity,
     ) -> None:
         """`capacity`: how many pods fit a node apart from devices."""
-        devices, gangs = snapshot.devices, snapshot.gangs.values()
+        devices, gangs = snapshot.part(ClusterDevices), snapshot.gangs.values()
         self._state = cache.state(devices)
         self._extended = devices.extended
         self._are_unallocated = devices.are_unallocated

@@ -48,9 +48,7 @@ class ClaimsOfMembers:
         shown that yet. Claims and pods are watched separately."""
         if not gang.claims_devices or not self._state.devices.are_listed:
             return _NOBODY
-        return frozenset(
-            [pod.uid for pod in gang.members if pod.counts_for_gang and not pod.assumed and self._lacks(pod)]
-        )
+        return frozenset([pod.uid for pod in gang.counted if not pod.assumed and self._lacks(pod)])
 
     def _lacks(self, pod: Pod) -> bool:
         own = [each.claim for each in pod.device_claims if each.is_own and not each.is_needless]
