@@ -170,6 +170,17 @@ def test_files_that_are_no_recordings(recording: Recording, phalanx: Phalanx, tm
     assert phalanx("replay", file).err == f"{file}: expected file format 2, found 7\n"
 
 
+def test_a_recording_with_a_supply_that_is_not_installed(
+    recording: Recording, phalanx: Phalanx, tmp_path: Path
+) -> None:
+    supplies = {**recording.snapshot.supplies, "licences": {}}
+    file = tmp_path / "cycle.gz"
+    file.write_bytes(encode(replace(recording, snapshot=replace(recording.snapshot, supplies=supplies))))
+    done = phalanx("replay", file)
+    assert (done.code, done.out) == (2, "")
+    assert done.err == f"{file}: cannot replay this file: the supply 'licences' is not installed\n"
+
+
 def test_the_size_of_an_unpacked_recording_is_limited(
     recording: Recording, phalanx: Phalanx, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

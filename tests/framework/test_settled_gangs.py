@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId
-from phalanx.model.supplies.devices.session.settled_gangs import SettledGangs
+from phalanx.model.settled_gangs import SettledGangs
 
 from tests.builders import Scenario
 

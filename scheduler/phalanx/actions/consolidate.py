@@ -34,7 +34,6 @@ from phalanx.actions.problems.held_devices import in_order
 from phalanx.actions.reservations.reservations import hold
 from phalanx.framework.config import ActionName
 from phalanx.framework.evictable_pods import candidate
-from phalanx.framework.session import Session
 from phalanx.limits import MOVE_DETERMINISTIC_LIMIT
 from phalanx.model import named_parts
 from phalanx.model.charges import total_requests
@@ -55,7 +54,7 @@ CYCLE_MOVES_LIMIT: Final = 2.0
 def execute(cycle: Cycle) -> None:
     """Execute the first plan that is found, or propose plans in a dry run."""
     step = _Consolidation(cycle)
-    if _may_move_gangs(cycle.session):
+    if _may_move_gangs(cycle):
         step.search()
     step.close()
 
@@ -66,17 +65,19 @@ def execute_for_guarantees(cycle: Cycle) -> None:
     if ActionName.PREEMPT not in config.actions or not config.consolidation.for_guarantees:
         return
     step = _Consolidation(cycle, is_for_guarantees=True)
-    if cycle.outcome.failures and _may_move_gangs(cycle.session):
+    if _may_move_gangs(cycle):
         step.search()
     step.close()
 
 
-def _may_move_gangs(session: Session) -> bool:
-    """Whether this cycle evicts nothing so far, and no node became faulty lately."""
+def _may_move_gangs(cycle: Cycle) -> bool:
+    """Whether gangs were refused, this cycle evicts nothing so far, and no node became faulty lately."""
+    session = cycle.session
+    if not cycle.outcome.failures or not session.may_evict or session.evictions:
+        return False
     since = session.snapshot.now - session.config.tolerance.breaker_window_ms
     records = session.health.records.values()
-    became_faulty = any(not each.good and each.since and each.since > since for each in records)
-    return session.may_evict and not session.evictions and not became_faulty
+    return not any(not each.good and each.since and each.since > since for each in records)
 
 
 class _Consolidation:

@@ -58,8 +58,7 @@ def _has_assumed(gang: Gang) -> bool:
 
 
 def _release(gang: Gang, session: Session) -> None:
-    counted = gang.counted
-    holders = [pod for pod in counted if session.pod_state(pod) is PodState.BOUND]
+    holders = [pod for pod in gang.counted if session.pod_state(pod) is PodState.BOUND]
     evictable = [pod for pod in holders if pod.controller is not None]
     unmanaged = [pod for pod in holders if pod.controller is None]
     if unmanaged and gang.id not in session.verdicts:

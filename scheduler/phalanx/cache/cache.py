@@ -52,7 +52,7 @@ from phalanx.model.snapshot import Snapshot
 from phalanx.model.spread_defaults import DefaultConstraint
 from phalanx.model.supplies.devices.claims import AwaitedClaim
 from phalanx.model.supplies.known import is_chosen_by_kubelet, pod_usage
-from phalanx.model.supplies.part import SupplyPart, SupplyVersions
+from phalanx.model.supplies.part import SupplyPart
 from phalanx.model.supplies.volumes.published import UnboundClaim
 from phalanx.model.workloads.known import KNOWN, WorkloadKinds
 
@@ -81,7 +81,8 @@ class Cache:
         """`pod_annotations`, `node_annotations`: keys of the annotations to keep. All others are dropped.
 
         `nominating_schedulers`: those whose nominations of pods to nodes count; None for all others.
-        `queue_dialects`: other projects whose Queues count. `default_spread`: those of pods without any.
+        `queue_dialects`: the other projects whose Queues count.
+        `default_spread`: the topology spread constraints of pods that have none.
         `with_images`: whether images of pods and nodes are kept. `gangs_move`: whether the rules of running
         pods are, since gangs may be moved.
         `state_taints`: taints that only say that a node takes no pods now, beside those that are known.
@@ -103,7 +104,6 @@ class Cache:
         self._devices = DeviceTables(scheduler_name=scheduler_name, pod=pods.get, changed=self._claim_changed)
         self._supplies: Final[tuple[SupplyTables, ...]] = (self._claims, self._devices)
         self._supplies_with: Final = by_method(self._supplies)
-        self._supply_versions = {supply.name: SupplyVersions() for supply in self._supplies}
         self._cluster_objects = ClusterObjects(
             namespace_changed=self._gangs.namespace_changed,
             class_changed=self._class_changed,
@@ -169,8 +169,8 @@ class Cache:
             self._version += 1
         if log.cluster_changed:
             self._cluster_version += 1
-        if log.supplies_freed:
-            self._supply_versions = _grown(self._supply_versions, log)
+        for supply in self._supplies if log.supplies_freed else ():
+            supply.count_changes(log)
         return log.changes()
 
     def _take(self, event: Event, log: ChangeLog) -> None:
@@ -280,7 +280,7 @@ class Cache:
             supplies={supply.name: supply.view() for supply in self._supplies},
             capacity_version=self._version,
             cluster_version=self._cluster_version,
-            supply_versions=self._supply_versions,
+            supply_versions={supply.name: supply.versions for supply in self._supplies},
             memory=memory,
             pod_affinity_terms=pod_affinity.terms,
             preferred_pod_terms=pod_affinity.preferred_terms,
@@ -465,15 +465,6 @@ class Cache:
         self._gangs.refresh(
             rules=self._cluster_objects.queue_rules(), classes=self._cluster_objects.classes.by_name()
         )
-
-
-def _grown(versions: Mapping[str, SupplyVersions], log: ChangeLog) -> dict[str, SupplyVersions]:
-    """The versions after the changes of some supplies."""
-    grown = dict(versions)
-    for name in log.supplies_freed:
-        old = versions.get(name, SupplyVersions())
-        grown[name] = SupplyVersions(old.capacity + 1, old.cluster + (name in log.supplies_changed))
-    return grown
 
 
 def _age(gang: Gang) -> tuple[int, str, str, str]:

@@ -1,7 +1,6 @@
 """PersistentVolumeClaims: their states, which follow from several kinds of objects, and their pods."""
 
 from collections.abc import Mapping
-from operator import is_
 from typing import Any
 
 from msgspec.structs import replace
@@ -88,9 +87,8 @@ class ClaimTables(SupplyTables):
         self._resolved: dict[Key, VolumeClaim] = {}
         self._all_claims: Mapping[str, VolumeClaim] | None = None
         self._filter_view: ClusterVolumes | None = None
-        self._view = ClusterVolumes()
-        self._view_parts: tuple[Any, ...] = (None,)
-        """What the view was made of."""
+        self._view: tuple[ClusterVolumes | None, ClusterVolumes] = (None, ClusterVolumes())
+        """What filters see, and all of it."""
         self._pods: dict[str, dict[PodUid, Pod]] = {}
         """By claim, the pods that mount it and have not ended."""
         self._users: Mapping[str, tuple[ClaimUser, ...]] | None = None
@@ -104,11 +102,12 @@ class ClaimTables(SupplyTables):
 
     def view(self) -> ClusterVolumes:
         """All of them. It is the same object until something changes, and so is each of its parts."""
-        parts = (self.filter_view(), self.users(), self.attached.limited_drivers)
-        if not all(map(is_, parts, self._view_parts)):
-            volumes, users, limited = self._view_parts = parts
-            self._view = replace(volumes, claim_users=users, limited_drivers=limited)
-        return self._view
+        volumes, users, limited = self.filter_view(), self.users(), self.attached.limited_drivers
+        base, known = self._view
+        if base is not volumes or known.claim_users is not users or known.limited_drivers is not limited:
+            known = replace(volumes, claim_users=users, limited_drivers=limited)
+            self._view = (volumes, known)
+        return known
 
     def filter_view(self) -> ClusterVolumes:
         """Without the users of claims, of which the checked pod is one."""

@@ -10,7 +10,7 @@ from phalanx.model.names import PodUid
 from phalanx.model.nodes import Node
 from phalanx.model.overridden_methods import methods_of, overrides
 from phalanx.model.pods import Pod
-from phalanx.model.supplies.part import SupplyPart
+from phalanx.model.supplies.part import SupplyPart, SupplyVersions
 
 
 class SupplyTables:
@@ -27,6 +27,8 @@ class SupplyTables:
         """Kinds that must be watched from now on, beside those that always are."""
         return ()
 
+    versions = SupplyVersions()
+
     # --- snapshots ----------------------------------------------------------------------------------------
 
     def view(self) -> SupplyPart:
@@ -36,6 +38,12 @@ class SupplyTables:
     def filter_view(self) -> SupplyPart:
         """As much of it as filters of nodes read beside the node. By default they read nothing."""
         raise NotImplementedError
+
+    def count_changes(self, log: ChangeLog) -> None:
+        """Changes of the supply count in the next snapshot."""
+        if self.name in log.supplies_freed:
+            of_cluster = self.versions.cluster + (self.name in log.supplies_changed)
+            self.versions = SupplyVersions(self.versions.capacity + 1, of_cluster)
 
     # --- events -------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ saw of them in earlier cycles, without which some members count as lost that are
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 
 from msgspec import Struct
@@ -21,6 +21,7 @@ from phalanx.model.memory import SeenMembers
 from phalanx.model.names import GangId, PodUid
 from phalanx.model.pods import Pod, PodPhase
 from phalanx.model.records import NO_RECORD, GangRecord, RecordKind, placed_members
+from phalanx.model.settled_gangs import SettledGangs
 from phalanx.model.snapshot import Snapshot
 
 _TAKES_PLACE = frozenset({EvictionReason.PREEMPTED, EvictionReason.GANG_INCOMPLETE})
@@ -66,8 +67,8 @@ class MemberRecord(Struct, frozen=True, dict=True):
     def is_running(self) -> bool:
         """Whether the gang has started with recorded members, and some of these count. Others are placed
         whole: they have not started, or start again."""
-        counted = self.gang.counted
-        return self.has_members and (self.gang.started or self.gang.minimum.has_started_with(counted))
+        gang = self.gang
+        return self.has_members and (gang.started or gang.minimum.has_started_with(gang.counted))
 
     def replacing(self, ready: Sequence[Pod]) -> list[Pod]:
         """Those of these waiting members that take places."""
@@ -82,8 +83,8 @@ class MemberRecord(Struct, frozen=True, dict=True):
         ready = [pod for pod in self.gang.members if pod.is_waiting and not pod.gated]
         found = self.replacing(ready)
         if not self.is_running:
-            counted = self.gang.counted
-            found = found if self.gang.minimum.has_started_with([*counted, *found]) else []
+            is_enough = self.gang.minimum.has_started_with([*self.gang.counted, *found])
+            found = found if is_enough else []
         return frozenset(pod.uid for pod in found)
 
 
@@ -92,41 +93,24 @@ def no_record_of(gang: Gang) -> MemberRecord:
     return MemberRecord(gang, NO_RECORD, {}, {}, SeenMembers())
 
 
-class SettledRecords:
-    """The records of gangs that do not change, from cycle to cycle."""
-
-    def __init__(self) -> None:
-        self._known: dict[GangId, tuple[SeenMembers, MemberRecord]] = {}
-
-    def of(self, gang: Gang, record: GangRecord, seen: SeenMembers) -> MemberRecord | None:
-        """The known one if nothing has changed: these are the same objects as before."""
-        before, known = self._known.get(gang.id, (None, None))
-        is_same = known is not None and before is seen and known.gang is gang and known.record is record
-        return known if is_same else None
-
-    def note(self, record: GangRecord, seen: SeenMembers, found: MemberRecord) -> None:
-        """`found`: what follows from the record of a gang, and from what was seen of it. It is kept if it is
-        the same as long as the gang stays the same: if nothing is lost, so that no time passes for it."""
-        is_same = found.record is record and found.seen is seen
-        if is_same and not found.lost and not seen.awaited and not found.gang.has_deleting:
-            self._known[found.gang.id] = (seen, found)
-
-    def forget_unused(self, gangs: Collection[GangId]) -> None:
-        """Forget other gangs than these."""
-        if len(self._known) > len(gangs):
-            self._known = {gang: known for gang, known in self._known.items() if gang in gangs}
+class SettledRecords(SettledGangs[tuple[SeenMembers, MemberRecord]]):
+    """The records of gangs to which nothing happens, each with what was seen of its members before."""
 
 
 class MemberRecords:
     """The records of all gangs of a cycle; each is computed once."""
 
     def __init__(
-        self, snapshot: Snapshot, in_session: Callable[[Gang], Gang], settled: SettledRecords
+        self,
+        snapshot: Snapshot,
+        in_session: Callable[[Gang], Gang],
+        kept: Callable[[type[SettledRecords]], SettledRecords],
     ) -> None:
-        """`in_session`: the gang as the session has it, with what its waiting pods ask of devices."""
+        """`in_session`: the gang as the session has it, with what its waiting pods ask of devices. `kept`:
+        what sessions share."""
         self._snapshot = snapshot
         self._in_session = in_session
-        self._settled = settled
+        self._settled = kept(SettledRecords)
         self._known: dict[GangId, MemberRecord] = {}
 
     def of(self, gang: Gang) -> MemberRecord:
@@ -146,10 +130,12 @@ class MemberRecords:
         seen = self._snapshot.memory.seen_members.get(gang.id)
         if seen is None:
             record, seen = self._without_moved(gang, _without_evicted(gang, record)), SeenMembers()
-        found = self._settled.of(gang, record, seen)
-        if found is None:
-            found = review(gang, record, seen, now=self._snapshot.now, is_elsewhere=self._is_elsewhere)
-            self._settled.note(record, seen, found)
+        before, known = self._settled.get(gang) or (None, None)
+        if known is not None and before is seen and known.record is record:
+            return known
+        found = review(gang, record, seen, now=self._snapshot.now, is_elsewhere=self._is_elsewhere)
+        if _is_settled(found, record, seen):
+            self._settled.keep(gang, (seen, found))
         return found
 
     def _without_moved(self, gang: Gang, record: GangRecord) -> GangRecord:
@@ -228,6 +214,15 @@ def _without_evicted(gang: Gang, record: GangRecord) -> GangRecord:
 def _is_evicted(pod: Pod) -> bool:
     """Whether a member is leaving its node for others."""
     return not pod.counts_for_gang and pod.node is not None and loses_place(pod.disruption)
+
+
+def _is_settled(found: MemberRecord, record: GangRecord, seen: SeenMembers) -> bool:
+    """Whether the same follows as long as the gang stays the same: nothing is lost, so no time passes for it.
+
+    `record`, `seen`: what it was found from.
+    """
+    is_same = found.record is record and found.seen is seen
+    return is_same and not (found.lost or seen.awaited or found.gang.has_deleting)
 
 
 def review(

@@ -25,11 +25,10 @@ def in_whole_units(gang: Gang, ready: Sequence[Pod], unfit: Collection[PodUid] =
     roles = roles_with_units(gang)
     if not roles:
         return ready
-    counted = gang.counted
     names = {role.name for role in roles}
     together: list[Sequence[Pod]] = []
     for role in roles:
-        joining, units = divided(role, ready, counted)
+        joining, units = divided(role, ready, gang.counted)
         together += [*([pod] for pod in joining), *units]
     together.sort(key=lambda pods: any(pod.uid in unfit for pod in pods))
     return [*(pod for pod in ready if pod.role not in names), *chain.from_iterable(together)]

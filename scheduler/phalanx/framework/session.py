@@ -94,7 +94,7 @@ class Session:
         self.gangs: Mapping[GangId, Gang] = MappingProxyType(self._with_classes(_in_order(looked_at)))
         """The gangs that the cycle looks at, sorted by id. Shapes of pods include the declared fields and
         affinity states of this session."""
-        self.records = MemberRecords(snapshot, lambda it: self.gangs.get(it.id, it), self._cache.settled)
+        self.records = MemberRecords(snapshot, lambda gang: self.gangs.get(gang.id, gang), self._cache.kept)
         self.queues = QueueTree(snapshot.queues)
         self.ledger = Ledger(snapshot, self.queues, self.sums)
         self.topologies = Topologies(snapshot.topologies, self.nodes, config.default_topology)

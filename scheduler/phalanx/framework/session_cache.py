@@ -8,7 +8,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from phalanx.framework.config import SchedulerConfig
-from phalanx.framework.member_records import SettledRecords
 from phalanx.framework.nodes.affinity import AffinityCache
 from phalanx.framework.nodes.node_facts import FaultCheck, NodeFacts
 from phalanx.framework.overriders import Overriders
@@ -32,7 +31,6 @@ class SessionCache:
         self.sums = RunningSums()
         self._kept: dict[type, Any] = {}
         self.affinity = AffinityCache()
-        self.settled = SettledRecords()
         self._facts: tuple[SchedulerConfig, NodeFacts] | None = None
         self._complete: tuple[NodeFacts, Complete] | None = None
         self._overriders = overriders or Overriders(())
@@ -54,7 +52,6 @@ class SessionCache:
         """Forget what no session has used lately. `gangs`: those of the last snapshot."""
         self.sums.forget_unused()
         self.affinity.forget_unused(gangs)
-        self.settled.forget_unused(gangs)
 
     def overriders(self, plugins: Iterable[Plugin]) -> Overriders:
         """Those of the classes of these plugins."""

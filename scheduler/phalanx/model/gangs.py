@@ -153,7 +153,7 @@ class Minimum(Struct, frozen=True):
     def has_started_with(self, counted: Sequence[Pod]) -> bool:
         """Whether a gang has started when these members have nodes.
 
-        A gang that reserves capacity has started with its first member: before, none gets a node.
+        A gang that reserves has started with its first member: none gets a node without the reservation.
         """
         return self.is_reached(counted) or (self.reserves and bool(counted))
 

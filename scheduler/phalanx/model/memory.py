@@ -128,8 +128,8 @@ class Refusal(Struct, frozen=True):
 
     helped_by: HelpedBy = HelpedBy.CAPACITY
     resource: str = ""
-    """The resource of which every node has too little, for NODE_SIZE; else the supply whose
-    counted changes can help too (`Snapshot.supply_versions`)."""
+    """The resource of which every node has too little, for NODE_SIZE; else the supply whose counted changes
+    can help too (`Snapshot.supply_versions`)."""
 
     is_objection: bool = False
     """Whether a plugin objected, or members are missing, so that the gang was not tried."""

@@ -187,10 +187,9 @@ def _may_lower(demand: Demand) -> bool:
 def smallest_minimum(demand: Demand) -> Demand:
     """The demand with one required pod of each role and subgroup that has a minimum and no member yet."""
     gang, around = demand.gang, ancestor_chains(demand.gang.subgroups)
-    there = gang.counted
-    lacking = {each.name for each in gang.roles if each.min_member} - {pod.role for pod in there}
+    lacking = {each.name for each in gang.roles if each.min_member} - {pod.role for pod in gang.counted}
     parts = {each.name for each in gang.subgroups if each.min_member}
-    parts -= {name for pod in there for name in around.get(pod.subgroup, ())}
+    parts -= {name for pod in gang.counted for name in around.get(pod.subgroup, ())}
     batches = []
     for batch in demand.batches:
         roles = lacking & {pod.role for pod in batch.pods}

@@ -306,8 +306,7 @@ def _request(gang: Gang, usage: Usage) -> Beneficiary:
 
 def _still_waits(gang: Gang, session: Session) -> bool:
     """Whether it is to start whole, may be tried in this cycle, and its queue reserves starts."""
-    counted = gang.counted
-    waits = any(pod.is_waiting for pod in gang.members) and not gang.minimum.is_reached(counted)
+    waits = any(pod.is_waiting for pod in gang.members) and not gang.minimum.is_reached(gang.counted)
     is_refused = session.gang_state(gang) is not GangState.UNTRIED
     return waits and not is_refused and _backfill_of(session, gang.queue) is not Backfill.NONE
 

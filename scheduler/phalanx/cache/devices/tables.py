@@ -170,7 +170,7 @@ class DeviceTables(SupplyTables):
         """Why the pod must not be bound to the node with what was decided for its claims; empty if nothing
         forbids it."""
         grants = self._grants.get(pod.uid)
-        if grants is None or not (pod.device_claims or pod.extended is not None):
+        if grants is None or not _may_be_charged(pod):
             return ""
         return self._check.conflict(
             [self._extended_claims.as_shown(pod.uid, each, self._shown) for each in grants], node
@@ -235,7 +235,7 @@ class DeviceTables(SupplyTables):
         """Another pod, or this one, may be charged now for a claim that several pods use."""
         uids: dict[PodUid, None] = {}
         for pod in (old, new):
-            if pod is not None and (pod.device_claims or pod.extended is not None):
+            if pod is not None and _may_be_charged(pod):
                 uids[pod.uid] = None
         for uid in uids:
             self._charge_again(self._charges.replace(uid, self._pod(uid)), log)
@@ -409,3 +409,7 @@ class DeviceTables(SupplyTables):
             self._held[uid] = None
         else:
             self._held.pop(uid, None)
+
+
+def _may_be_charged(pod: Pod) -> bool:
+    return bool(pod.device_claims) or pod.extended is not None

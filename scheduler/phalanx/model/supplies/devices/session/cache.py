@@ -9,6 +9,7 @@ from phalanx.model.gangs import Gang
 from phalanx.model.names import NodeName
 from phalanx.model.nodes import Node, NodeState
 from phalanx.model.resources import add
+from phalanx.model.settled_gangs import SettledGangs
 from phalanx.model.snapshot import Snapshot
 from phalanx.model.supplies.devices.claims import ClaimSpec, DeviceClass
 from phalanx.model.supplies.devices.cluster import ClusterDevices, DeviceState
@@ -16,7 +17,6 @@ from phalanx.model.supplies.devices.matching import Matcher
 from phalanx.model.supplies.devices.pools import Inventory
 from phalanx.model.supplies.devices.session.counts import DeviceCounts
 from phalanx.model.supplies.devices.session.member_claims import Compositions
-from phalanx.model.supplies.devices.session.settled_gangs import SettledGangs
 from phalanx.model.supplies.devices.shared_pools import SharedPools
 from phalanx.model.supplies.devices.slots import SlotCounter
 

@@ -10,8 +10,8 @@ from typing import Final
 from phalanx.model.gangs import Gang, Kind, MemberClaims, MemberCount, count_members, kind_of
 from phalanx.model.names import PodUid
 from phalanx.model.pods import Pod
+from phalanx.model.settled_gangs import SettledGangs
 from phalanx.model.supplies.devices.cluster import DeviceState
-from phalanx.model.supplies.devices.session.settled_gangs import SettledGangs
 
 Compositions = SettledGangs[tuple[Mapping[str, str], tuple[MemberCount, ...]]]
 """By gang, the extended resources that devices satisfied then, and its members by kind and claims."""

@@ -18,6 +18,7 @@ from phalanx.model.gangs import Gang, MemberClaims
 from phalanx.model.names import PodUid, QueueName, ShapeKey
 from phalanx.model.pods import Pod, PodClaim, PodShape
 from phalanx.model.reasons import Objection, Reason
+from phalanx.model.settled_gangs import SettledGangs
 from phalanx.model.supplies.devices.charges import Amounts, charges_of_names
 from phalanx.model.supplies.devices.claims import Claim, ClaimSpec
 from phalanx.model.supplies.devices.cluster import ClusterDevices, DeviceState
@@ -28,7 +29,6 @@ from phalanx.model.supplies.devices.pod_claims import Unresolved, own_claims, re
 from phalanx.model.supplies.devices.pools import NodeChoice
 from phalanx.model.supplies.devices.session.claim_charges import ClaimCharges
 from phalanx.model.supplies.devices.session.claim_users import ClaimUsers
-from phalanx.model.supplies.devices.session.settled_gangs import SettledGangs
 from phalanx.model.supplies.devices.session.shared_choices import SharedUse, SharedUser
 
 DEVICE_SLOT: Final = "devices for claims "

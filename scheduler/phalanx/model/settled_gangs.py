@@ -15,7 +15,7 @@ _FEW: Final = 1024
 
 
 class SettledGangs(Generic[Made]):
-    """What sessions made of gangs whose claims to devices stay as they are.
+    """What sessions made of gangs that stay as they are.
 
     Those that no session asks for are dropped: at most about three times as many are kept as there are.
     """
